@@ -1,0 +1,275 @@
+//! CUBIC on each path by itself (RFC 9438).
+//!
+//! The window is a cubic function of the time since the last reduction: steep at first, flat around
+//! the window where the last loss was (W_max), steep again beyond. So its growth does not depend on
+//! the RTT. Where Reno would be faster (small windows, short RTTs), it follows an estimate of Reno.
+//!
+//! | symbol        | name here                | unit        | source            |
+//! |---------------|--------------------------|-------------|-------------------|
+//! | C             | `C`                      | packets/s^3 | RFC 9438 section 5.1 |
+//! | beta_cubic    | `BETA`                   | 1           | section 4.6; kept fraction |
+//! | W_max         | `Flow::w_max_bytes`      | bytes       | section 4.1.2     |
+//! | cwnd_prior    | `Flow::cwnd_prior_bytes` | bytes       | section 4.1.2     |
+//! | K             | `k`                      | s           | equation 2        |
+//! | t_epoch       | `Epoch::started`         | time        | section 4.1.2     |
+//! | W_cubic(t)    | `w_cubic`                | packets     | equation 1        |
+//! | W_est         | `Epoch::w_est_bytes`     | bytes       | equation 4        |
+//! | alpha_cubic   | `ALPHA`                  | 1           | section 4.3       |
+//!
+//! State is in bytes, so that a change of the packet size does not shift it; the equations count
+//! packets, as in the RFC. Time in which the window was not the limit does not count as growth time
+//! (section 5.8). Loss of a spurious kind is not undone.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use super::Ack;
+use super::Controller;
+use crate::path_map::PathMap;
+use crate::registry::PathId;
+use crate::registry::Registry;
+
+/// Aggressiveness in the cubic region (RFC 9438, section 5.1).
+const C: f64 = 0.4;
+
+/// The fraction of the window kept after a loss (RFC 9438, section 4.6).
+const BETA: f64 = 0.7;
+
+/// alpha_cubic = 3 (1 - beta)/(1 + beta): with it and beta, Reno's average window (section 4.3).
+const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+
+/// The window grows by at most half per round trip (RFC 9438, section 4.2).
+const MAX_GROWTH: f64 = 1.5;
+
+/// CUBIC of one path between two losses.
+#[derive(Clone, Copy, Debug)]
+struct Epoch {
+    /// When growth began, moved on by the time in which the window was not the limit.
+    started: Instant,
+    /// The last ACK seen.
+    last_ack: Instant,
+    /// The window at the start.
+    cwnd_bytes: f64,
+    /// What Reno's window would be.
+    w_est_bytes: f64,
+}
+
+/// CUBIC of one path.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    /// The window around which growth is flat; 0 before the first loss.
+    w_max_bytes: f64,
+    /// The window just before the last reduction; 0 before the first loss.
+    cwnd_prior_bytes: f64,
+    /// `None` in slow start and in recovery.
+    epoch: Option<Epoch>,
+}
+
+/// The controller.
+#[derive(Debug, Default)]
+pub struct Cubic {
+    flows: PathMap<Flow>,
+}
+
+/// K = cbrt((W_max - cwnd_epoch) / C) (RFC 9438, equation 2); 0 when there is nothing to regain.
+fn k(w_max: f64, cwnd_epoch: f64) -> f64 {
+    ((w_max - cwnd_epoch).max(0.0) / C).cbrt()
+}
+
+/// W_cubic(t) = C (t - K)^3 + W_max (RFC 9438, equation 1).
+fn w_cubic(t: f64, k: f64, w_max: f64) -> f64 {
+    C * (t - k).powi(3) + w_max
+}
+
+/// target = W_cubic(t + RTT) within [cwnd, 1.5 cwnd] (RFC 9438, section 4.2).
+fn target(w_cubic: f64, cwnd: f64) -> f64 {
+    w_cubic.clamp(cwnd, MAX_GROWTH * cwnd)
+}
+
+/// W_max after a loss, by fast convergence (RFC 9438, section 4.7): a flow that lost before it
+/// regained its last maximum gives up some more room.
+fn w_max_after_loss(cwnd: f64, w_max: f64) -> f64 {
+    match cwnd < w_max {
+        true => cwnd * (1.0 + BETA) / 2.0,
+        false => cwnd,
+    }
+}
+
+impl Flow {
+    /// The change of the window in bytes (RFC 9438, sections 4.2 to 4.5).
+    fn increase(
+        &mut self,
+        now: Instant,
+        srtt: Duration,
+        cwnd_bytes: f64,
+        mss_bytes: f64,
+        acked_bytes: f64,
+    ) -> f64 {
+        let epoch = self.epoch.get_or_insert(Epoch {
+            started: now,
+            last_ack: now,
+            cwnd_bytes,
+            w_est_bytes: cwnd_bytes,
+        });
+        epoch.last_ack = now;
+
+        let w_max = self.w_max_bytes.max(epoch.cwnd_bytes) / mss_bytes;
+        let k = k(w_max, epoch.cwnd_bytes / mss_bytes);
+        let t = now.saturating_duration_since(epoch.started);
+
+        // W_est += alpha_cubic * acked / cwnd packets (equation 4).
+        let alpha = match epoch.w_est_bytes < self.cwnd_prior_bytes {
+            true => ALPHA,
+            false => 1.0,
+        };
+        epoch.w_est_bytes += alpha * mss_bytes * acked_bytes / cwnd_bytes;
+
+        if w_cubic(t.as_secs_f64(), k, w_max) * mss_bytes < epoch.w_est_bytes {
+            return (epoch.w_est_bytes - cwnd_bytes).max(0.0);
+        }
+        let ahead = w_cubic((t + srtt).as_secs_f64(), k, w_max) * mss_bytes;
+        let missing_bytes = target(ahead, cwnd_bytes) - cwnd_bytes;
+        missing_bytes * (acked_bytes / cwnd_bytes).min(1.0)
+    }
+
+    fn decrease(&mut self, cwnd_bytes: f64) -> f64 {
+        self.w_max_bytes = w_max_after_loss(cwnd_bytes, self.w_max_bytes);
+        self.cwnd_prior_bytes = cwnd_bytes;
+        self.epoch = None;
+        cwnd_bytes * BETA
+    }
+}
+
+impl Controller for Cubic {
+    fn on_path_added(&mut self, _now: Instant, id: PathId) {
+        self.flows.insert(id, Flow::default());
+    }
+
+    fn on_path_closed(&mut self, _now: Instant, id: PathId) {
+        self.flows.remove(id);
+    }
+
+    fn on_path_reset(&mut self, _now: Instant, id: PathId) {
+        self.flows.insert(id, Flow::default());
+    }
+
+    fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
+        let (Some(path), Some(flow)) = (paths.get(id), self.flows.get_mut(id)) else {
+            return 0.0;
+        };
+        let srtt = path.rtt.map_or(Duration::ZERO, |rtt| rtt.smoothed);
+        flow.increase(
+            now,
+            srtt,
+            path.cwnd_bytes as f64,
+            path.mss_bytes as f64,
+            ack.acked_bytes as f64,
+        )
+    }
+
+    fn decrease(&mut self, _now: Instant, paths: &Registry, id: PathId) -> f64 {
+        let (Some(path), Some(flow)) = (paths.get(id), self.flows.get_mut(id)) else {
+            return 0.0;
+        };
+        flow.decrease(path.cwnd_bytes as f64)
+    }
+
+    fn on_underused(&mut self, now: Instant, id: PathId) {
+        if let Some(epoch) = self.flows.get_mut(id).and_then(|flow| flow.epoch.as_mut()) {
+            epoch.started += now.saturating_duration_since(epoch.last_ack);
+            epoch.last_ack = now;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: f64 = 1000.0;
+
+    fn close(a: f64, b: f64) {
+        assert!((a - b).abs() <= 1e-9 * b.abs().max(1.0), "{a} is not {b}");
+    }
+
+    #[test]
+    fn k_of_a_whole_cube_root() {
+        // W_max = 90, cwnd_epoch = 63 = 0.7 * 90: 27 / 0.4 = 67.5, K = 4.0716...
+        close(k(90.0, 63.0), 67.5_f64.cbrt());
+        // W_max = 36, 0.7 * 36 = 25.2: 10.8 / 0.4 = 27, K = 3 s exactly.
+        close(k(36.0, 25.2), 3.0);
+        // Already beyond W_max: no plateau to reach.
+        assert_eq!(k(30.0, 40.0), 0.0);
+    }
+
+    #[test]
+    fn window_over_time() {
+        // W_max = 36, K = 3: W(0) = 36 - 0.4 * 27 = 25.2, W(1) = 36 - 0.4 * 8 = 32.8,
+        // W(3) = 36, W(5) = 36 + 0.4 * 8 = 39.2.
+        close(w_cubic(0.0, 3.0, 36.0), 25.2);
+        close(w_cubic(1.0, 3.0, 36.0), 32.8);
+        close(w_cubic(3.0, 3.0, 36.0), 36.0);
+        close(w_cubic(5.0, 3.0, 36.0), 39.2);
+    }
+
+    #[test]
+    fn alpha_makes_up_for_beta() {
+        // 3 * 0.3 / 1.7 = 0.529411...
+        close(ALPHA, 0.9 / 1.7);
+    }
+
+    #[test]
+    fn target_is_bounded() {
+        assert_eq!(target(50.0, 100.0), 100.0);
+        assert_eq!(target(120.0, 100.0), 120.0);
+        assert_eq!(target(900.0, 100.0), 150.0);
+    }
+
+    #[test]
+    fn fast_convergence_releases_room() {
+        // Lost at 80 before regaining 100: W_max = 80 * 1.7 / 2 = 68. Lost beyond: W_max = cwnd.
+        close(w_max_after_loss(80.0, 100.0), 68.0);
+        close(w_max_after_loss(120.0, 100.0), 120.0);
+    }
+
+    #[test]
+    fn one_round_trip_after_a_loss() {
+        // Lost at 36 packets: 25.2 left, K = 3 s. The first ACK sets t = 0; with srtt = 1 s the
+        // target is W(1) = 32.8, so one packet acked adds (32.8 - 25.2)/25.2 = 0.301587 packets.
+        // Reno's estimate is 25.2 + 0.529411/25.2 = 25.221 > W(0) = 25.2: Reno is ahead at first.
+        let now = Instant::now();
+        let mut flow = Flow::default();
+        close(flow.decrease(36.0 * MSS), 25.2 * MSS);
+        let first = flow.increase(now, Duration::from_secs(1), 25.2 * MSS, MSS, MSS);
+        close(first, ALPHA / 25.2 * MSS);
+        // One second on, W(1) = 32.8 is beyond the estimate, W(2) = 36 - 0.4 = 35.6 the target:
+        // (35.6 - 25.2)/25.2 = 0.412698 packets.
+        let later = now + Duration::from_secs(1);
+        let second = flow.increase(later, Duration::from_secs(1), 25.2 * MSS, MSS, MSS);
+        close(second, 10.4 / 25.2 * MSS);
+    }
+
+    #[test]
+    fn an_idle_time_is_no_growth_time() {
+        let now = Instant::now();
+        let id = PathId(0);
+        let mut paths = Registry::new();
+        paths.add(id, 1000).cwnd_bytes = 25_200;
+        let mut cubic = Cubic::default();
+        cubic.on_path_added(now, id);
+        cubic.flows.get_mut(id).unwrap().w_max_bytes = 36_000.0;
+
+        let ack = Ack {
+            acked_bytes: 1000,
+            acked_packets: 1,
+            newest_sent: now,
+            in_flight_before_bytes: 25_200,
+            rtt_sample: None,
+            app_limited: false,
+        };
+        cubic.increase(now, &paths, id, &ack);
+        cubic.on_underused(now + Duration::from_secs(7), id);
+        let epoch = cubic.flows.get(id).unwrap().epoch.unwrap();
+        assert_eq!(epoch.started, now + Duration::from_secs(7));
+    }
+}

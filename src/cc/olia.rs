@@ -1,0 +1,267 @@
+//! Opportunistic Linked Increases (Khalili et al., "MPTCP is not Pareto-optimal", CoNEXT 2012;
+//! draft-khalili-mptcp-congestion-control-05).
+//!
+//! The first term of the increase is the Kelly-Voice optimum, which alone would move everything to
+//! the best paths and then flap. The second, alpha, moves a little window from the paths with the
+//! largest windows (M) to the best paths that do not have them yet (B \ M), so that capacity that
+//! becomes free is found at once. With one path, M = B, alpha = 0 and OLIA is Reno.
+//!
+//! | symbol  | name here            | unit      | source                                     |
+//! |---------|----------------------|-----------|--------------------------------------------|
+//! | w_r     | `window_packets`     | packets   | draft section 2.1                          |
+//! | rtt_r   | `rtt_secs`           | s         | draft section 2.1                          |
+//! | l_r     | `loss_interval_bytes`| bytes     | draft section 2.1: max(l1_r, l2_r)         |
+//! | M       | `Sets::max_window`   | -         | draft section 2.2: max_w_paths             |
+//! | B       | `Sets::best`         | -         | draft section 2.2: best_paths              |
+//! | alpha_r | `alpha`              | packets   | draft section 2.2                          |
+//! | N       | `Sets::paths`        | -         | paths with an RTT sample                   |
+//!
+//! Deviations: paths without an RTT sample are in no sum and no set, and such a path grows as Reno.
+//! Windows tie in M when they agree in whole packets, as in a sender that counts packets. A loss
+//! interval ends at a congestion event, not at each lost packet. The smallest window is two
+//! packets, not one. Slow start is left alone (the draft sets ssthresh to one packet when N > 1).
+
+use std::time::Instant;
+
+use super::reno;
+use super::window::MIN_RTT;
+use super::Ack;
+use super::Controller;
+use crate::registry::PathId;
+use crate::registry::PathState;
+use crate::registry::Registry;
+
+/// The controller; all it needs is in the registry.
+#[derive(Debug)]
+pub struct Olia;
+
+fn window_packets(path: &PathState) -> f64 {
+    path.cwnd_bytes as f64 / path.mss_bytes as f64
+}
+
+fn rtt_secs(path: &PathState) -> Option<f64> {
+    path.rtt.map(|rtt| rtt.smoothed.max(MIN_RTT).as_secs_f64())
+}
+
+/// l_r = max(bytes acked between the last two losses, bytes acked since the last).
+fn loss_interval_bytes(path: &PathState) -> u64 {
+    path.acked_between_losses_bytes
+        .max(path.acked_since_loss_bytes)
+}
+
+/// l_r / rtt_r^2: orders the paths by the rate a TCP would get there.
+fn quality(path: &PathState, rtt_secs: f64) -> f64 {
+    loss_interval_bytes(path) as f64 / (rtt_secs * rtt_secs)
+}
+
+fn whole_packets(path: &PathState) -> u64 {
+    path.cwnd_bytes / path.mss_bytes
+}
+
+/// The sets M and B, as what decides membership, and their sizes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Sets {
+    /// N.
+    paths: u32,
+    /// The largest window, packets: a path is in M if it has it.
+    max_window: u64,
+    /// The greatest quality: a path is in B if it has it.
+    best: f64,
+    /// |M|.
+    max_window_paths: u32,
+    /// |B \ M|.
+    best_without_max_window: u32,
+}
+
+impl Sets {
+    fn of(paths: &Registry) -> Sets {
+        let mut sets = Sets::default();
+        for path in paths.iter() {
+            let Some(rtt) = rtt_secs(path) else { continue };
+            sets.paths += 1;
+            sets.max_window = sets.max_window.max(whole_packets(path));
+            sets.best = sets.best.max(quality(path, rtt));
+        }
+        for path in paths.iter() {
+            let Some(rtt) = rtt_secs(path) else { continue };
+            match (sets.in_max_window(path), sets.in_best(path, rtt)) {
+                (true, _) => sets.max_window_paths += 1,
+                (false, true) => sets.best_without_max_window += 1,
+                (false, false) => (),
+            }
+        }
+        sets
+    }
+
+    fn in_max_window(&self, path: &PathState) -> bool {
+        whole_packets(path) == self.max_window
+    }
+
+    fn in_best(&self, path: &PathState, rtt_secs: f64) -> bool {
+        quality(path, rtt_secs) == self.best
+    }
+
+    /// alpha_r = 1/(N |B\M|) in B\M; -1/(N |M|) in M if B\M is not empty; else 0
+    /// (draft section 2.2).
+    fn alpha(&self, path: &PathState, rtt_secs: f64) -> f64 {
+        if self.best_without_max_window == 0 {
+            return 0.0;
+        }
+        match (self.in_max_window(path), self.in_best(path, rtt_secs)) {
+            (true, _) => -1.0 / f64::from(self.paths * self.max_window_paths),
+            (false, true) => 1.0 / f64::from(self.paths * self.best_without_max_window),
+            (false, false) => 0.0,
+        }
+    }
+}
+
+/// sum(w_s / rtt_s), packets per second.
+fn sum_rate(paths: &Registry) -> f64 {
+    paths
+        .iter()
+        .filter_map(|path| Some(window_packets(path) / rtt_secs(path)?))
+        .sum()
+}
+
+/// (w_r/rtt_r^2) / sum(w_s/rtt_s)^2 + alpha_r/w_r, packets per acked packet (draft section 2.2).
+fn increase(window_packets: f64, rtt_secs: f64, sum_rate: f64, alpha: f64) -> f64 {
+    window_packets / (rtt_secs * rtt_secs) / (sum_rate * sum_rate) + alpha / window_packets
+}
+
+impl Controller for Olia {
+    fn increase(&mut self, _now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
+        let Some(path) = paths.get(id) else {
+            return 0.0;
+        };
+        let acked_bytes = ack.acked_bytes as f64;
+        let Some(rtt) = rtt_secs(path) else {
+            return reno::increase(path.cwnd_bytes as f64, path.mss_bytes as f64, acked_bytes);
+        };
+        let alpha = Sets::of(paths).alpha(path, rtt);
+        // Packets per packet is bytes per byte.
+        acked_bytes * increase(window_packets(path), rtt, sum_rate(paths), alpha)
+    }
+
+    fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {
+        reno::Reno.decrease(now, paths, id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::Rtt;
+    use std::time::Duration;
+
+    /// Paths of (packets, RTT in ms, loss interval in bytes), 1000 bytes a packet.
+    fn paths(list: &[(u64, u64, u64)]) -> Registry {
+        let mut paths = Registry::new();
+        for (id, (packets, rtt_ms, interval)) in list.iter().enumerate() {
+            let path = paths.add(PathId(id as u64), 1000);
+            path.cwnd_bytes = packets * 1000;
+            path.rtt = Some(Rtt::first(Duration::from_millis(*rtt_ms)));
+            path.acked_since_loss_bytes = *interval;
+        }
+        paths
+    }
+
+    fn alphas(paths: &Registry) -> Vec<f64> {
+        let sets = Sets::of(paths);
+        paths
+            .iter()
+            .map(|path| sets.alpha(path, rtt_secs(path).unwrap()))
+            .collect()
+    }
+
+    fn close(a: f64, b: f64) {
+        assert!((a - b).abs() <= 1e-9 * b.abs().max(1e-9), "{a} is not {b}");
+    }
+
+    #[test]
+    fn one_path_is_reno() {
+        let paths = paths(&[(10, 100, 5000)]);
+        assert_eq!(alphas(&paths), [0.0]);
+        // (10/0.01) / (10/0.1)^2 = 1000/10000 = 1/10.
+        close(increase(10.0, 0.1, sum_rate(&paths), 0.0), 0.1);
+    }
+
+    #[test]
+    fn the_best_path_with_a_small_window_takes_from_the_largest() {
+        // Path 0 has the window, path 1 the longer loss interval: N = 2, |M| = |B\M| = 1.
+        assert_eq!(
+            alphas(&paths(&[(20, 100, 1000), (5, 100, 9000)])),
+            [-0.5, 0.5]
+        );
+        // The best path has the window already: nothing to move.
+        assert_eq!(
+            alphas(&paths(&[(20, 100, 9000), (5, 100, 1000)])),
+            [0.0, 0.0]
+        );
+    }
+
+    #[test]
+    fn ties_share_alpha() {
+        // M = {0, 1}, B = {2, 3}, N = 4: -1/(4*2) each and +1/(4*2) each.
+        let tied = paths(&[(20, 100, 10), (20, 100, 20), (5, 100, 90), (7, 100, 90)]);
+        assert_eq!(alphas(&tied), [-0.125, -0.125, 0.125, 0.125]);
+        // B = {0, 2}, M = {0, 1}: B\M = {2} gets 1/3, the two in M -1/6 each.
+        let overlap = paths(&[(20, 100, 90), (20, 100, 20), (5, 100, 90)]);
+        assert_eq!(alphas(&overlap), [-1.0 / 6.0, -1.0 / 6.0, 1.0 / 3.0]);
+        // Windows tie by whole packets.
+        let mut nearly = paths(&[(20, 100, 10), (20, 100, 20), (5, 100, 90)]);
+        nearly.get_mut(PathId(1)).unwrap().cwnd_bytes += 999;
+        assert_eq!(Sets::of(&nearly).max_window_paths, 2);
+    }
+
+    #[test]
+    fn alphas_sum_to_zero() {
+        for (a, b, c) in [(1, 2, 3), (3, 2, 1), (2, 2, 1), (1, 1, 1), (9, 1, 9)] {
+            let paths = paths(&[(a, 20, c * 700), (b, 30, b * 900), (c, 50, a * 800)]);
+            close(alphas(&paths).iter().sum(), 0.0);
+        }
+    }
+
+    #[test]
+    fn the_increase_can_be_negative() {
+        // w = (20, 4), rtt = 0.1 both, alpha = -1/2 on the first:
+        // (20/0.01) / (240)^2 - 0.5/20 = 0.034722 - 0.025 = 0.009722.
+        close(increase(20.0, 0.1, 240.0, -0.5), 2000.0 / 57600.0 - 0.025);
+        // rtt 0.4 on the first, 0.1 on the second: sum = 50 + 40 = 90;
+        // (20/0.16)/8100 - 0.025 = 0.015432 - 0.025 < 0.
+        close(increase(20.0, 0.4, 90.0, -0.5), 125.0 / 8100.0 - 0.025);
+        assert!(increase(20.0, 0.4, 90.0, -0.5) < 0.0);
+    }
+
+    #[test]
+    fn the_loss_interval_is_the_longer_one() {
+        let mut paths = paths(&[(10, 100, 3000)]);
+        let path = paths.get_mut(PathId(0)).unwrap();
+        assert_eq!(loss_interval_bytes(path), 3000);
+        path.acked_between_losses_bytes = 8000;
+        assert_eq!(loss_interval_bytes(path), 8000);
+    }
+
+    #[test]
+    fn a_path_without_rtt_is_in_no_set() {
+        let mut paths = paths(&[(20, 100, 1000), (50, 100, 9000)]);
+        paths.get_mut(PathId(1)).unwrap().rtt = None;
+        let sets = Sets::of(&paths);
+        assert_eq!(
+            (sets.paths, sets.max_window, sets.max_window_paths),
+            (1, 20, 1)
+        );
+        assert_eq!(sets.alpha(paths.get(PathId(0)).unwrap(), 0.1), 0.0);
+        close(sum_rate(&paths), 200.0);
+    }
+
+    #[test]
+    fn scaling_all_rtts_changes_no_step() {
+        let slow = paths(&[(20, 200, 1000), (10, 100, 4000)]);
+        let fast = paths(&[(20, 20, 1000), (10, 10, 4000)]);
+        assert_eq!(alphas(&slow), alphas(&fast));
+        close(
+            increase(20.0, 0.2, sum_rate(&slow), -0.5),
+            increase(20.0, 0.02, sum_rate(&fast), -0.5),
+        );
+    }
+}

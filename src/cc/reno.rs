@@ -1,0 +1,60 @@
+//! NewReno on each path by itself (RFC 9002, section 7.3; RFC 5681).
+//!
+//! One packet more per round trip, half the window after a loss. Paths share nothing, so n paths
+//! through one bottleneck take n shares of it: the upper bound that coupled controllers avoid.
+//!
+//! | symbol | name here    | unit  | source   |
+//! |--------|--------------|-------|----------|
+//! | w      | `cwnd_bytes` | bytes | RFC 5681 |
+//! | SMSS   | `mss_bytes`  | bytes | RFC 5681 |
+
+use std::time::Instant;
+
+use super::Ack;
+use super::Controller;
+use crate::registry::PathId;
+use crate::registry::Registry;
+
+/// The fraction of the window kept after a loss (RFC 9002, kLossReductionFactor).
+pub(super) const LOSS_REDUCTION_FACTOR: f64 = 0.5;
+
+/// The controller; it has no state of its own.
+#[derive(Debug)]
+pub struct Reno;
+
+/// w += 1/w per acked packet (RFC 5681, equation 3, with bytes acked):
+/// in bytes, `acked * mss / cwnd`.
+pub(super) fn increase(cwnd_bytes: f64, mss_bytes: f64, acked_bytes: f64) -> f64 {
+    acked_bytes * mss_bytes / cwnd_bytes
+}
+
+impl Controller for Reno {
+    fn increase(&mut self, _now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
+        paths.get(id).map_or(0.0, |path| {
+            increase(
+                path.cwnd_bytes as f64,
+                path.mss_bytes as f64,
+                ack.acked_bytes as f64,
+            )
+        })
+    }
+
+    fn decrease(&mut self, _now: Instant, paths: &Registry, id: PathId) -> f64 {
+        paths
+            .get(id)
+            .map_or(0.0, |path| path.cwnd_bytes as f64 * LOSS_REDUCTION_FACTOR)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_window_of_acks_adds_one_packet() {
+        // w = 20 packets of 1200; 20 packets acked: 20 * 1/20 = 1 packet.
+        assert_eq!(increase(24_000.0, 1200.0, 24_000.0), 1200.0);
+        // One packet acked: 1/20 packet = 60 bytes.
+        assert_eq!(increase(24_000.0, 1200.0, 1200.0), 60.0);
+    }
+}

@@ -1,0 +1,220 @@
+//! One path under watch: its timers and the equations behind them.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use super::ack_clock::AckClock;
+use super::Health;
+use super::Params;
+use crate::registry::PathState;
+
+/// kGranularity (RFC 9002, section 6.1.2).
+const GRANULARITY: Duration = Duration::from_millis(1);
+
+/// kInitialRtt (RFC 9002, section 6.2.2), for a path without a sample; half of it is the deviation.
+const INITIAL_RTT: Duration = Duration::from_millis(333);
+
+/// Packets that must be in flight for missing acks to mean anything.
+const CLOCKED_PACKETS: u64 = 4;
+
+/// Acked probes that a returning path must show.
+const RETURN_PROBES: u32 = 2;
+
+/// A failure longer than this many P makes the old RTT estimate worthless.
+const RTT_RESTART: u32 = 3;
+
+/// The smoothed RTT, or what stands in for it.
+pub(super) fn srtt(path: &PathState) -> Duration {
+    path.rtt.map_or(INITIAL_RTT, |rtt| rtt.smoothed)
+}
+
+/// P = srtt + max(4 rttvar, 1 ms) + max_ack_delay (RFC 9002, section 6.2.1), without back-off.
+pub(super) fn probe_timeout(path: &PathState, params: &Params) -> Duration {
+    let var = path.rtt.map_or(INITIAL_RTT / 2, |rtt| rtt.var);
+    srtt(path) + (4 * var).max(GRANULARITY) + params.max_ack_delay
+}
+
+/// T_suspect where the ack clock runs: min(P, max(75 ms, 3 max_ack_delay, gap + 4 gdev + 25 ms)).
+fn suspect_after(p: Duration, gap_bound: Duration, params: &Params) -> Duration {
+    let floor = params.min_suspect.max(3 * params.max_ack_delay);
+    p.min(floor.max(gap_bound + params.gap_margin))
+}
+
+/// How long a suspect's probe may take: min(P, srtt_best + max_ack_delay), srtt_best being the RTT
+/// of the best other path.
+fn probe_allowance(p: Duration, srtt_best: Duration, params: &Params) -> Duration {
+    p.min(srtt_best + params.max_ack_delay)
+}
+
+/// What is known about one path.
+#[derive(Clone, Debug)]
+pub(super) struct Watch {
+    pub(super) health: Health,
+    /// When `health` was entered.
+    pub(super) since: Instant,
+    /// When packets of the path were last newly acked.
+    pub(super) last_progress: Instant,
+    /// The oldest eliciting packet sent since then.
+    pub(super) sent_since_progress: Option<Instant>,
+    pub(super) clock: AckClock,
+    /// The system said that nothing can leave by the path.
+    pub(super) link_down: bool,
+    /// Consecutive probe timeouts.
+    pub(super) pto_count: u32,
+    /// When a failed or recovering path is probed next; `None` once it was given up.
+    pub(super) next_probe: Option<Instant>,
+    /// The probe interval that follows.
+    probe_interval: Duration,
+    /// Probes sent and not answered.
+    pub(super) unanswered_probes: u32,
+    /// Probes answered in this recovery.
+    pub(super) acked_probes: u32,
+    /// When the last failure began; P at that time; how long it lasted.
+    pub(super) failed_at: Instant,
+    failed_p: Duration,
+    failed_for: Duration,
+    /// When the path last came back from a failure.
+    returned_at: Option<Instant>,
+    /// How long a recovering path is held back.
+    pub(super) hold: Duration,
+}
+
+impl Watch {
+    pub(super) fn new(now: Instant, params: &Params) -> Self {
+        Watch {
+            health: Health::Healthy,
+            since: now,
+            last_progress: now,
+            sent_since_progress: None,
+            clock: AckClock::default(),
+            link_down: false,
+            pto_count: 0,
+            next_probe: None,
+            probe_interval: Duration::ZERO,
+            unanswered_probes: 0,
+            acked_probes: 0,
+            failed_at: now,
+            failed_p: Duration::ZERO,
+            failed_for: Duration::ZERO,
+            returned_at: None,
+            hold: params.min_hold,
+        }
+    }
+
+    /// No silence is needed to know that the path is gone.
+    pub(super) fn fails_at_once(&self, params: &Params) -> bool {
+        self.link_down || self.pto_count >= params.failing_ptos
+    }
+
+    /// When the silence began, while anything waits for an ack.
+    fn silent_from(&self, path: &PathState) -> Option<Instant> {
+        path.oldest_unacked_eliciting_sent?;
+        Some(
+            self.last_progress
+                .max(self.sent_since_progress.unwrap_or(self.last_progress)),
+        )
+    }
+
+    /// When a healthy path becomes suspect, if no ack comes.
+    pub(super) fn suspect_at(&self, path: &PathState, params: &Params) -> Option<Instant> {
+        let from = self.silent_from(path)?;
+        let sent = path.oldest_unacked_eliciting_sent?;
+        let p = probe_timeout(path, params);
+
+        let busy = path.in_flight_bytes >= CLOCKED_PACKETS * path.mss_bytes;
+        let Some(gap_bound) = self.clock.gap_bound().filter(|_| busy) else {
+            return Some(from + p);
+        };
+        // A gap counts from when the oldest packet's ack could be back: a sender that resumes is
+        // not silent.
+        let min_rtt = path.rtt.map_or(Duration::ZERO, |rtt| rtt.min);
+        let gap_from = from.max(sent + min_rtt);
+        Some((from + p).min(gap_from + suspect_after(p, gap_bound, params)))
+    }
+
+    /// When a suspect path fails, if no ack comes: at silence max(P, 75 ms) + the probe's time, and
+    /// not before the probe, sent when suspicion began, had that time.
+    pub(super) fn fail_at(
+        &self,
+        path: &PathState,
+        srtt_best: Duration,
+        params: &Params,
+    ) -> Option<Instant> {
+        let from = self.silent_from(path)?;
+        let p = probe_timeout(path, params);
+        let allowance = probe_allowance(p, srtt_best, params);
+        Some((from + p.max(params.min_suspect) + allowance).max(self.since + allowance))
+    }
+
+    /// When a recovering path is taken back, given that its probes are answered.
+    pub(super) fn return_at(&self, path: &PathState, params: &Params) -> Option<Instant> {
+        let shortest = self.hold.max(srtt(path)).max(params.min_return);
+        (self.acked_probes >= RETURN_PROBES).then_some(self.since + shortest)
+    }
+
+    pub(super) fn enter(&mut self, now: Instant, health: Health) {
+        self.health = health;
+        self.since = now;
+    }
+
+    /// Fails the path. Repeated failures lengthen the hold time of the next return.
+    pub(super) fn fail(&mut self, now: Instant, path: &PathState, params: &Params) {
+        let p = probe_timeout(path, params);
+        let clean_for = match (self.health, self.returned_at) {
+            (Health::Recovering, _) => Some(Duration::ZERO),
+            (_, returned_at) => returned_at.map(|at| now.saturating_duration_since(at)),
+        };
+        match clean_for {
+            Some(clean_for) if clean_for <= params.flap_window => {
+                self.hold = (2 * self.hold).min(params.max_hold);
+            }
+            Some(clean_for) if clean_for >= params.clean_after => self.hold = params.min_hold,
+            _ => (),
+        }
+        self.enter(now, Health::Failed);
+        self.clock = AckClock::default();
+        self.failed_at = now;
+        self.failed_p = p;
+        self.next_probe = Some(now + p);
+        self.probe_interval = 2 * p;
+        self.unanswered_probes = 0;
+    }
+
+    /// A probe of a failed path goes out: intervals P, 2P, 4P and so on, up to `max`.
+    pub(super) fn probe_failed(&mut self, now: Instant, max: Duration) {
+        self.unanswered_probes += 1;
+        self.next_probe = Some(now + self.probe_interval.min(max));
+        self.probe_interval = (2 * self.probe_interval).min(max);
+    }
+
+    /// A failed path answered.
+    pub(super) fn recover(&mut self, now: Instant, path: &PathState, params: &Params) {
+        self.enter(now, Health::Recovering);
+        self.failed_for = now.saturating_duration_since(self.failed_at);
+        self.link_down = false;
+        self.acked_probes = 0;
+        self.answered(now, path, params);
+    }
+
+    /// A recovering path answered.
+    pub(super) fn answered(&mut self, now: Instant, path: &PathState, params: &Params) {
+        self.acked_probes += 1;
+        self.unanswered_probes = 0;
+        let pause = srtt(path).max(params.min_return).max(self.hold / 4);
+        self.next_probe = Some(now + pause);
+    }
+
+    /// A probe of a recovering path goes out; it has P to be answered.
+    pub(super) fn probe_recovering(&mut self, now: Instant, path: &PathState, params: &Params) {
+        self.unanswered_probes = 1;
+        self.next_probe = Some(now + probe_timeout(path, params));
+    }
+
+    /// A recovering path carries data again. Returns whether its RTT must start anew.
+    pub(super) fn take_back(&mut self, now: Instant) -> bool {
+        self.enter(now, Health::Healthy);
+        self.returned_at = Some(now);
+        self.next_probe = None;
+        self.failed_for > RTT_RESTART * self.failed_p
+    }
+}

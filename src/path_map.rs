@@ -1,0 +1,101 @@
+//! A map from path ID to state for the handful of paths a connection has.
+
+use crate::registry::PathId;
+
+/// A map keyed by [`PathId`], kept sorted in one small vector.
+///
+/// A connection has rarely more than eight paths, so a linear search over adjacent entries beats a
+/// hash, and iteration is in path ID order, which keeps every decision deterministic.
+#[derive(Clone, Debug)]
+pub struct PathMap<T> {
+    entries: Vec<(PathId, T)>,
+}
+
+impl<T> Default for PathMap<T> {
+    fn default() -> Self {
+        PathMap {
+            entries: Vec::new(),
+        }
+    }
+}
+
+impl<T> PathMap<T> {
+    /// Puts `value` under `id` and returns what was there before.
+    pub fn insert(&mut self, id: PathId, value: T) -> Option<T> {
+        match self.entries.iter().position(|(other, _)| *other >= id) {
+            Some(at) if self.entries[at].0 == id => {
+                Some(std::mem::replace(&mut self.entries[at].1, value))
+            }
+            Some(at) => {
+                self.entries.insert(at, (id, value));
+                None
+            }
+            None => {
+                self.entries.push((id, value));
+                None
+            }
+        }
+    }
+
+    /// Removes and returns the value under `id`.
+    pub fn remove(&mut self, id: PathId) -> Option<T> {
+        let at = self.entries.iter().position(|(other, _)| *other == id)?;
+        Some(self.entries.remove(at).1)
+    }
+
+    /// The value under `id`.
+    pub fn get(&self, id: PathId) -> Option<&T> {
+        self.entries
+            .iter()
+            .find(|(other, _)| *other == id)
+            .map(|(_, value)| value)
+    }
+
+    /// The value under `id`, for writing.
+    pub fn get_mut(&mut self, id: PathId) -> Option<&mut T> {
+        self.entries
+            .iter_mut()
+            .find(|(other, _)| *other == id)
+            .map(|(_, value)| value)
+    }
+
+    /// All entries in path ID order.
+    pub fn iter(&self) -> impl Iterator<Item = (PathId, &T)> + Clone {
+        self.entries.iter().map(|(id, value)| (*id, value))
+    }
+
+    /// All entries in path ID order, for writing.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (PathId, &mut T)> {
+        self.entries.iter_mut().map(|(id, value)| (*id, value))
+    }
+
+    /// How many paths are in the map.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether the map holds no path.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stays_sorted_whatever_the_order_of_insertion() {
+        let mut map = PathMap::default();
+        for id in [5, 1, 3, 9, 2] {
+            assert_eq!(map.insert(PathId(id), id * 10), None);
+        }
+        assert_eq!(map.insert(PathId(3), 31), Some(30));
+        assert_eq!(map.remove(PathId(9)), Some(90));
+        assert_eq!(map.remove(PathId(9)), None);
+
+        let seen: Vec<_> = map.iter().map(|(id, value)| (id.0, *value)).collect();
+        assert_eq!(seen, [(1, 10), (2, 20), (3, 31), (5, 50)]);
+        assert_eq!(map.get(PathId(4)), None);
+    }
+}

@@ -1,0 +1,1 @@
+//! Path managers: which paths exist.

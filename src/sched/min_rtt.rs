@@ -1,0 +1,167 @@
+//! Least RTT first: the default scheduler of the MPTCP kernels and of most multipath QUIC stacks.
+//!
+//! Among the paths with room for a packet, the one with the least smoothed RTT; the next one when it
+//! is full; nothing when all are. Three refinements:
+//!
+//! - Tie band: RTTs within max(1 ms, 1/16) of the least are equal; then the larger room decides,
+//!   then the last pick, then the lower path ID. Else RTT noise would move every burst.
+//! - A path that only waits for its pacer is not full: we wait for it if that costs no more than
+//!   the RTT that the next path is longer by.
+//! - A path without an RTT sample comes last, except for one probing burst of two packets in
+//!   flight, which gives it the sample.
+//!
+//! What it gets wrong: a full fast path spills at once, however slow the next path is, so a short
+//! object's last packet can sit on the slowest path.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use super::Ask;
+use super::Pick;
+use super::Scheduler;
+use super::View;
+use super::Why;
+use super::MAX_QUANTUM_BYTES;
+use crate::health::Health;
+use crate::registry::PathId;
+use crate::registry::PathState;
+
+/// The tie band: RTTs this close are the same, whatever their size.
+const TIE_BAND: Duration = Duration::from_millis(1);
+
+/// The tie band as a fraction of the least RTT.
+const TIE_FRACTION: u32 = 16;
+
+/// In flight on a path without an RTT sample, and per pick when little is left to send.
+const SMALL_BURST_PACKETS: u64 = 2;
+
+/// The scheduler.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MinRtt {
+    last_pick: Option<PathId>,
+}
+
+/// Unmeasured paths sort after all measured ones.
+fn srtt(path: &PathState) -> Duration {
+    path.rtt.map_or(Duration::MAX, |rtt| rtt.smoothed)
+}
+
+/// Up to this RTT a path counts as equal to one of RTT `least`.
+fn tie_limit(least: Duration) -> Duration {
+    least.saturating_add(TIE_BAND.max(least / TIE_FRACTION))
+}
+
+/// How long the pacer still holds the path.
+fn held(path: &PathState, now: Instant) -> Duration {
+    path.pacing_release.map_or(Duration::ZERO, |release| {
+        release.saturating_duration_since(now)
+    })
+}
+
+/// A new path may send two packets ahead of its turn, to be measured.
+fn wants_probing(path: &PathState) -> bool {
+    path.rtt.is_none() && path.in_flight_bytes < SMALL_BURST_PACKETS * path.mss_bytes
+}
+
+/// The room a path must have for what is asked.
+fn need_bytes(path: &PathState, view: &View, ask: &Ask) -> u64 {
+    match ask {
+        Ask::New { .. } => path.mss_bytes.min(view.connection().unsent_bytes).max(1),
+        Ask::Retransmit { .. } => path.mss_bytes,
+        Ask::Datagram { len_bytes } => u64::from(*len_bytes).max(1),
+    }
+}
+
+/// Whether a retransmission should rather go elsewhere than on this path.
+fn avoids(path: &PathState, ask: &Ask) -> bool {
+    match ask {
+        Ask::Retransmit {
+            from,
+            tried,
+            why: Why::Pto | Why::Moved,
+            ..
+        } => path.id == *from || tried.contains(path.id),
+        Ask::Retransmit {
+            from,
+            why: Why::Lost,
+            ..
+        } => path.id == *from && path.health != Health::Healthy,
+        Ask::New { .. } | Ask::Datagram { .. } => false,
+    }
+}
+
+impl MinRtt {
+    /// The best of `paths` by the tie-band rule.
+    fn best<'a>(
+        &self,
+        paths: impl Iterator<Item = &'a PathState> + Clone,
+    ) -> Option<&'a PathState> {
+        let limit = tie_limit(paths.clone().map(srtt).min()?);
+        paths.filter(|path| srtt(path) <= limit).max_by_key(|path| {
+            (
+                path.room_bytes(),
+                self.last_pick == Some(path.id),
+                std::cmp::Reverse(path.id),
+            )
+        })
+    }
+
+    fn send(&mut self, path: &PathState, view: &View, ask: &Ask) -> Pick {
+        self.last_pick = Some(path.id);
+        let small = SMALL_BURST_PACKETS * path.mss_bytes;
+        let limit = match ask {
+            Ask::New { .. } if wants_probing(path) => small - path.in_flight_bytes,
+            Ask::New { .. } if view.connection().unsent_bytes < path.cwnd_bytes => small,
+            Ask::New { .. } | Ask::Retransmit { .. } => MAX_QUANTUM_BYTES,
+            Ask::Datagram { len_bytes } => u64::from(*len_bytes),
+        };
+        Pick::Send {
+            path: path.id,
+            quantum_bytes: path.room_bytes().min(limit),
+        }
+    }
+}
+
+impl Scheduler for MinRtt {
+    fn pick(&mut self, now: Instant, view: &View, ask: &Ask) -> Pick {
+        let open = view
+            .paths()
+            .filter(|path| path.room_bytes() >= need_bytes(path, view, ask));
+
+        if matches!(ask, Ask::New { .. }) {
+            let new = open
+                .clone()
+                .find(|path| wants_probing(path) && held(path, now).is_zero());
+            if let Some(new) = new {
+                return self.send(new, view, ask);
+            }
+        }
+
+        let preferred = self.best(open.clone().filter(|path| !avoids(path, ask)));
+        let Some(fast) = preferred.or_else(|| self.best(open.clone())) else {
+            // All are full: an ack ends that, most likely one of the fastest path.
+            return match view.paths().min_by_key(|path| srtt(path)) {
+                Some(path) => Pick::Wait {
+                    on: path.id,
+                    until: None,
+                },
+                None => Pick::None,
+            };
+        };
+
+        let wait = held(fast, now);
+        if wait.is_zero() {
+            return self.send(fast, view, ask);
+        }
+        let next = self.best(open.filter(|path| held(path, now).is_zero() && !avoids(path, ask)));
+        match next {
+            Some(next) if wait > srtt(next).saturating_sub(srtt(fast)) => {
+                self.send(next, view, ask)
+            }
+            _ => Pick::Wait {
+                on: fast.id,
+                until: fast.pacing_release,
+            },
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! Packet schedulers: which path carries the next packet.
+//!
+//! The transport asks [`Scheduler::pick`] once per burst and gets one path, for a number of bytes,
+//! or a reason to wait. A scheduler sees the paths through a [`View`], which shows only the best
+//! non-empty [`Tier`]: failed and backup paths do not exist for it while better ones do.
+//!
+//! To add a scheduler: one file here, one variant of [`Chosen`], one line in [`SCHEDULERS`].
+
+mod min_rtt;
+mod view;
+
+use std::time::Duration;
+use std::time::Instant;
+
+use crate::health::Health;
+use crate::registry::PathId;
+use crate::UnknownName;
+
+pub use min_rtt::MinRtt;
+pub use view::Connection;
+pub use view::HeadStream;
+pub use view::Tier;
+pub use view::View;
+pub use view::URGENCIES;
+
+/// The longest burst a pick may be good for: one UDP_SEGMENT batch.
+pub const MAX_QUANTUM_BYTES: u64 = 64 * 1024;
+
+/// A stream, by its QUIC stream ID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamKey(pub u64);
+
+/// A few path IDs, held inline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathSet {
+    ids: [Option<PathId>; PathSet::CAPACITY],
+}
+
+impl PathSet {
+    /// How many paths the set can hold.
+    pub const CAPACITY: usize = 8;
+
+    /// Adds a path. When the set is full it forgets the oldest, so that it errs towards trying a
+    /// path again.
+    pub fn insert(&mut self, id: PathId) {
+        if self.contains(id) {
+            return;
+        }
+        match self.ids.iter_mut().find(|slot| slot.is_none()) {
+            Some(slot) => *slot = Some(id),
+            None => {
+                self.ids.rotate_left(1);
+                self.ids[PathSet::CAPACITY - 1] = Some(id);
+            }
+        }
+    }
+
+    /// Whether the path is in the set.
+    pub fn contains(&self, id: PathId) -> bool {
+        self.ids.contains(&Some(id))
+    }
+}
+
+/// Why data is sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It was declared lost.
+    Lost,
+    /// A probe timeout made it eligible on another path.
+    Pto,
+    /// The path that carried it failed.
+    Moved,
+}
+
+/// What the transport wants to send.
+#[derive(Clone, Copy, Debug)]
+pub enum Ask {
+    /// New data of a stream.
+    New {
+        /// The stream at the head of the send order.
+        stream: StreamKey,
+    },
+    /// Data sent before.
+    Retransmit {
+        /// The stream it belongs to.
+        stream: StreamKey,
+        /// The path that carried it last.
+        from: PathId,
+        /// Every path that carried it.
+        tried: PathSet,
+        /// Why it is sent again.
+        why: Why,
+    },
+    /// A DATAGRAM frame, which cannot be split.
+    Datagram {
+        /// Its length.
+        len_bytes: u32,
+    },
+}
+
+/// The answer to an [`Ask`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pick {
+    /// Send on `path`.
+    Send {
+        /// The path.
+        path: PathId,
+        /// The answer holds for this many bytes, unless an ack, loss, timer or stream change comes
+        /// first. Keeps GSO batches on one path.
+        quantum_bytes: u64,
+    },
+    /// Send nothing now, because `on` is worth waiting for.
+    Wait {
+        /// The path whose ack, or whose pacer, ends the wait.
+        on: PathId,
+        /// The latest time to ask again; `None` when only an ack ends the wait.
+        until: Option<Instant>,
+    },
+    /// This stream shall not use the paths open now; ask for the next stream.
+    Skip,
+    /// No path can be used at all.
+    None,
+}
+
+/// Which data to send a second time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// The n-th oldest unacked stream packet of the path, counted from 0.
+    OldestUnacked(u32),
+    /// A byte range of a stream.
+    Range {
+        /// The stream.
+        stream: StreamKey,
+        /// The first byte.
+        start: u64,
+        /// How many bytes.
+        len: u64,
+    },
+}
+
+/// Where a copy goes in the send order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Before new data of the same or lower urgency.
+    BeforeNew,
+    /// After the data of its own stream.
+    AfterStream,
+}
+
+/// An order to send a copy of data in flight on another path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyOrder {
+    /// The path that has it in flight.
+    pub from: PathId,
+    /// The data.
+    pub what: What,
+    /// At most this many bytes.
+    pub max_bytes: u64,
+    /// Where it goes in the send order.
+    pub place: Place,
+}
+
+/// What a client reports about its playback.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QoeReport {
+    /// Media bytes received and not played.
+    pub cached_bytes: u64,
+    /// Media frames received and not played.
+    pub cached_frames: u64,
+    /// Bits per second of the media.
+    pub bitrate_bits_per_sec: u64,
+    /// Frames per second of the media.
+    pub frames_per_sec: f64,
+}
+
+/// Something a scheduler may want to know.
+#[derive(Clone, Copy, Debug)]
+pub enum Event {
+    /// Packets of a path were acked.
+    Acked {
+        /// The path.
+        path: PathId,
+        /// How many bytes.
+        bytes: u64,
+        /// When the newest was sent.
+        newest_sent: Instant,
+        /// The RTT sample, if there was one.
+        rtt: Option<Duration>,
+    },
+    /// Packets of a path were declared lost.
+    Lost {
+        /// The path.
+        path: PathId,
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// A probe timeout of a path.
+    Pto {
+        /// The path.
+        path: PathId,
+        /// How many in a row.
+        count: u32,
+    },
+    /// A packet declared lost was acked after all.
+    Spurious {
+        /// The path.
+        path: PathId,
+    },
+    /// A path's health changed.
+    PathState {
+        /// The path.
+        path: PathId,
+        /// What it was.
+        old: Health,
+        /// What it is.
+        new: Health,
+    },
+    /// A path's peer or local status changed.
+    Status {
+        /// The path.
+        path: PathId,
+    },
+    /// The application has no more data for now.
+    AppLimited,
+    /// The application has data again.
+    Resumed,
+    /// A stream's last byte is in the send buffer.
+    StreamEnd {
+        /// The stream.
+        stream: StreamKey,
+    },
+    /// A stream's last byte was acked.
+    StreamAcked {
+        /// The stream.
+        stream: StreamKey,
+    },
+    /// Flow control stops the stream, or the connection if `None`.
+    FlowBlocked {
+        /// The stream.
+        stream: Option<StreamKey>,
+    },
+    /// The client reported its playback.
+    Qoe(QoeReport),
+    /// The application announced a segment of a stream.
+    Segment {
+        /// The stream.
+        stream: StreamKey,
+        /// Its length.
+        len: u64,
+        /// When it must be there.
+        deadline: Instant,
+    },
+    /// A copy was resolved.
+    CopyResult {
+        /// How many bytes.
+        bytes: u64,
+        /// The copy was acked before the original.
+        useful: bool,
+    },
+}
+
+/// Chooses the path of each burst. A pure state machine: the time is an argument.
+pub trait Scheduler {
+    /// Where to send what `ask` names. Never a path that the view does not show, or one without
+    /// room.
+    fn pick(&mut self, now: Instant, view: &View, ask: &Ask) -> Pick;
+
+    /// A copy to send on `spare`, a path with room that [`Scheduler::pick`] gave nothing.
+    fn duplicate(&mut self, _now: Instant, _view: &View, _spare: PathId) -> Option<CopyOrder> {
+        None
+    }
+
+    /// Something happened.
+    fn on_event(&mut self, _now: Instant, _view: &View, _event: &Event) {}
+
+    /// When the scheduler wants to be asked again without any event; joins the connection's timer.
+    fn next_wake(&self) -> Option<Instant> {
+        None
+    }
+}
+
+/// A scheduler that can be chosen by name.
+pub struct Entry {
+    /// The name in configuration files and on command lines.
+    pub name: &'static str,
+    /// One line for `--help`.
+    pub summary: &'static str,
+    /// Makes a fresh scheduler for one connection.
+    pub new: fn() -> Chosen,
+}
+
+/// Every scheduler there is.
+pub const SCHEDULERS: &[Entry] = &[Entry {
+    name: "min-rtt",
+    summary: "the path with the least RTT that has room, the next one when it is full",
+    new: || Chosen::MinRtt(MinRtt::default()),
+}];
+
+/// The scheduler called `name`, fresh for one connection.
+///
+/// # Errors
+/// [`UnknownName`] lists the names that exist.
+pub fn by_name(name: &str) -> Result<Chosen, UnknownName> {
+    match SCHEDULERS.iter().find(|entry| entry.name == name) {
+        Some(entry) => Ok((entry.new)()),
+        None => {
+            let valid = SCHEDULERS.iter().map(|entry| entry.name);
+            Err(UnknownName::new("scheduler", name, valid))
+        }
+    }
+}
+
+/// Our schedulers behind one type, so that a pick costs a jump and not a virtual call.
+pub enum Chosen {
+    /// Least RTT first.
+    MinRtt(MinRtt),
+    /// One from outside this crate.
+    External(Box<dyn Scheduler + Send + Sync>),
+}
+
+impl Chosen {
+    fn inner(&mut self) -> &mut dyn Scheduler {
+        match self {
+            Chosen::MinRtt(scheduler) => scheduler,
+            Chosen::External(scheduler) => scheduler.as_mut(),
+        }
+    }
+}
+
+impl Scheduler for Chosen {
+    fn pick(&mut self, now: Instant, view: &View, ask: &Ask) -> Pick {
+        match self {
+            Chosen::MinRtt(scheduler) => scheduler.pick(now, view, ask),
+            Chosen::External(scheduler) => scheduler.pick(now, view, ask),
+        }
+    }
+
+    fn duplicate(&mut self, now: Instant, view: &View, spare: PathId) -> Option<CopyOrder> {
+        self.inner().duplicate(now, view, spare)
+    }
+
+    fn on_event(&mut self, now: Instant, view: &View, event: &Event) {
+        self.inner().on_event(now, view, event);
+    }
+
+    fn next_wake(&self) -> Option<Instant> {
+        match self {
+            Chosen::MinRtt(scheduler) => scheduler.next_wake(),
+            Chosen::External(scheduler) => scheduler.next_wake(),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! What a scheduler sees: the paths of the best tier, and the connection's send state.
+
+use std::time::Instant;
+
+use super::StreamKey;
+use crate::health::Health;
+use crate::registry::PathId;
+use crate::registry::PathState;
+use crate::registry::Registry;
+use crate::registry::Status;
+
+/// Urgency levels of RFC 9218.
+pub const URGENCIES: usize = 8;
+
+/// How good a path is before any measurement counts: usable paths in order of preference.
+///
+/// A path that is only out of window or waits for its pacer stays in its tier, and so still hides
+/// the tiers below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tier {
+    /// Wanted by both sides and delivering.
+    Available,
+    /// Backup by either side's wish, and delivering.
+    Backup,
+    /// Wanted, but suspected to have failed, or on its way back from a failure.
+    DoubtfulAvailable,
+    /// Backup, and doubtful.
+    DoubtfulBackup,
+    /// Wanted, but failed. Below the doubtful ones, or data just moved away would come back.
+    FailedAvailable,
+    /// Backup, and failed.
+    FailedBackup,
+}
+
+impl PathState {
+    /// The path's tier, or `None` while it cannot be used at all.
+    pub fn tier(&self) -> Option<Tier> {
+        if !self.is_usable() {
+            return None;
+        }
+        let backup = self.peer_status == Status::Backup || self.local_status == Status::Backup;
+        Some(match (self.health, backup) {
+            (Health::Healthy, false) => Tier::Available,
+            (Health::Healthy, true) => Tier::Backup,
+            (Health::Suspect | Health::Recovering, false) => Tier::DoubtfulAvailable,
+            (Health::Suspect | Health::Recovering, true) => Tier::DoubtfulBackup,
+            (Health::Failed, false) => Tier::FailedAvailable,
+            (Health::Failed, true) => Tier::FailedBackup,
+        })
+    }
+}
+
+/// The stream at the head of the send order.
+#[derive(Clone, Copy, Debug)]
+pub struct HeadStream {
+    /// Which stream.
+    pub key: StreamKey,
+    /// Urgency, 0 (first) to 7 (RFC 9218).
+    pub urgency: u8,
+    /// Served in turns with others of its urgency (RFC 9218).
+    pub incremental: bool,
+    /// Bytes in the send buffer that were never sent.
+    pub unsent_bytes: u64,
+    /// Bytes sent and not acked.
+    pub unacked_bytes: u64,
+    /// The application ended the stream.
+    pub fin: bool,
+    /// The whole length, where the application announced it.
+    pub announced_bytes: Option<u64>,
+    /// When it should be delivered.
+    pub deadline: Option<Instant>,
+}
+
+/// The connection's send state, kept by the transport as counters.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Connection {
+    /// k: bytes ready and never sent.
+    pub unsent_bytes: u64,
+    /// The same by urgency.
+    pub unsent_by_urgency_bytes: [u64; URGENCIES],
+    /// What connection flow control still allows.
+    pub flow_control_room_bytes: u64,
+    /// What the send buffer still takes.
+    pub send_buffer_room_bytes: u64,
+    /// How much may wait behind a hole at the receiver: the peer's limit less the highest byte
+    /// acked in order.
+    pub reassembly_room_bytes: u64,
+    /// The stream at the head of the send order, if there is one.
+    pub head: Option<HeadStream>,
+    /// The application said that more will follow the bytes that are ready.
+    pub more_expected: bool,
+}
+
+/// One moment of a connection, as a scheduler sees it. Costs a pass over the paths to make.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    registry: &'a Registry,
+    tier: Option<Tier>,
+    connection: &'a Connection,
+}
+
+impl<'a> View<'a> {
+    /// Looks at the paths and finds the best tier.
+    pub fn new(registry: &'a Registry, connection: &'a Connection) -> Self {
+        let tier = registry.iter().filter_map(PathState::tier).min();
+        View {
+            registry,
+            tier,
+            connection,
+        }
+    }
+
+    /// The paths to choose from: those of the best tier, in path ID order.
+    pub fn paths(&self) -> impl Iterator<Item = &'a PathState> + Clone {
+        let tier = self.tier;
+        self.registry
+            .iter()
+            .filter(move |path| tier.is_some() && path.tier() == tier)
+    }
+
+    /// A path to choose from, by ID; `None` for one that exists but is not shown.
+    pub fn path(&self, id: PathId) -> Option<&'a PathState> {
+        self.any_path(id)
+            .filter(|path| self.tier.is_some() && path.tier() == self.tier)
+    }
+
+    /// Any path that still exists, shown or not: for looking at where data went.
+    pub fn any_path(&self, id: PathId) -> Option<&'a PathState> {
+        self.registry.get(id)
+    }
+
+    /// The best tier, which [`View::paths`] shows; `None` if no path is usable.
+    pub fn tier(&self) -> Option<Tier> {
+        self.tier
+    }
+
+    /// The connection's send state.
+    pub fn connection(&self) -> &'a Connection {
+        self.connection
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(status: Status, health: Health) -> PathState {
+        let mut path = PathState::new(PathId(0), 1200);
+        path.validated = true;
+        path.peer_status = status;
+        path.health = health;
+        path
+    }
+
+    #[test]
+    fn order_of_tiers() {
+        use Health::*;
+        use Status::*;
+        let order = [
+            path(Available, Healthy),
+            path(Backup, Healthy),
+            path(Available, Suspect),
+            path(Backup, Recovering),
+            path(Available, Failed),
+            path(Backup, Failed),
+        ];
+        for pair in order.windows(2) {
+            assert!(pair[0].tier() < pair[1].tier(), "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn either_side_can_make_a_path_backup() {
+        let mut both = path(Status::Available, Health::Healthy);
+        both.local_status = Status::Backup;
+        assert_eq!(both.tier(), Some(Tier::Backup));
+    }
+
+    #[test]
+    fn what_makes_a_path_unusable() {
+        let good = path(Status::Available, Health::Healthy);
+        assert!(good.is_usable());
+        let broken: [fn(&mut PathState); 5] = [
+            |path| path.validated = false,
+            |path| path.abandoned = true,
+            |path| path.has_dcid = false,
+            |path| path.mss_bytes = 1199,
+            |path| path.amplification_room_bytes = Some(0),
+        ];
+        for break_it in broken {
+            let mut path = good.clone();
+            break_it(&mut path);
+            assert_eq!(path.tier(), None);
+        }
+    }
+
+    #[test]
+    fn only_the_best_tier_is_shown() {
+        let mut registry = Registry::new();
+        for id in 0..3 {
+            registry.add(PathId(id), 1200).validated = true;
+        }
+        registry.get_mut(PathId(1)).unwrap().peer_status = Status::Backup;
+        let connection = Connection::default();
+
+        let ids = |registry: &Registry| -> Vec<u64> {
+            View::new(registry, &connection)
+                .paths()
+                .map(|path| path.id.0)
+                .collect()
+        };
+        assert_eq!(ids(&registry), [0, 2]);
+        registry.get_mut(PathId(0)).unwrap().health = Health::Suspect;
+        assert_eq!(ids(&registry), [2]);
+        registry.get_mut(PathId(2)).unwrap().health = Health::Failed;
+        assert_eq!(ids(&registry), [1]);
+        registry.get_mut(PathId(1)).unwrap().abandoned = true;
+        assert_eq!(ids(&registry), [0]);
+        registry.remove(PathId(0));
+        registry.remove(PathId(2));
+        let empty: [u64; 0] = [];
+        assert_eq!(ids(&registry), empty);
+    }
+}
