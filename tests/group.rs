@@ -1,0 +1,291 @@
+//! The machinery that all controllers share, and how they degenerate on one path.
+
+mod common;
+
+use common::*;
+
+use std::time::Duration;
+
+use mpq_decision::cc;
+use mpq_decision::registry::Rtt;
+use mpq_decision::registry::SSTHRESH_UNSET;
+use mpq_decision::PathId;
+
+#[test]
+fn an_unknown_name_lists_the_known_ones() {
+    let error = cc::by_name("vega").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "no congestion controller is called \"vega\"; use one of: \
+         uncoupled-reno, uncoupled-cubic, lia, olia"
+    );
+}
+
+#[test]
+fn slow_start_doubles_per_round_for_every_controller() {
+    for entry in cc::CONTROLLERS {
+        let mut sender = Sender::new(entry.name, &[50, 80]);
+        sender.ack(0, 10);
+        assert_eq!(sender.cwnd(0), 20 * MSS, "{}", entry.name);
+        sender.ack(0, 20);
+        assert_eq!(sender.cwnd(0), 40 * MSS, "{}", entry.name);
+        assert_eq!(sender.cwnd(1), 10 * MSS, "{}", entry.name);
+    }
+}
+
+#[test]
+fn slow_start_stops_at_the_threshold() {
+    let mut sender = Sender::new("uncoupled-reno", &[50]);
+    sender.ack(0, 10);
+    sender.lose(0, Duration::ZERO); // ssthresh = 10 packets
+    sender.now += 51 * MS;
+    sender.lose_as(0, Duration::ZERO, true); // ssthresh = 5, window 2
+    assert_eq!(sender.cwnd(0), 2 * MSS);
+    sender.now += 51 * MS;
+    sender.ack(0, 2);
+    assert_eq!(sender.cwnd(0), 4 * MSS);
+    sender.ack(0, 4);
+    assert_eq!(sender.cwnd(0), 5 * MSS);
+}
+
+#[test]
+fn lia_and_olia_on_one_path_are_reno() {
+    for name in ["lia", "olia"] {
+        let mut reno = Sender::new("uncoupled-reno", &[70]);
+        let mut coupled = Sender::new(name, &[70]);
+        for step in 0..2000 {
+            for sender in [&mut reno, &mut coupled] {
+                match step % 97 {
+                    13 => sender.lose_and_recover(0),
+                    _ => sender.ack(0, 1 + step % 3),
+                }
+                sender.now += 3 * MS;
+            }
+            let (reno, coupled) = (reno.cwnd(0), coupled.cwnd(0));
+            assert!(
+                reno.abs_diff(coupled) <= 1,
+                "{name} at {step}: {coupled} is not {reno}"
+            );
+        }
+    }
+}
+
+#[test]
+fn one_congestion_event_per_recovery_period() {
+    let mut sender = Sender::new("uncoupled-reno", &[50]);
+    sender.ack(0, 10);
+    sender.lose(0, 20 * MS);
+    assert_eq!(sender.cwnd(0), 10 * MSS);
+    // Sent before the period began: same event, also 40 ms later.
+    sender.now += 40 * MS;
+    sender.lose(0, 41 * MS);
+    assert_eq!(sender.cwnd(0), 10 * MSS);
+    // No growth for what was sent before either.
+    sender.ack(0, 3);
+    assert_eq!(sender.cwnd(0), 10 * MSS);
+    // Sent after it: a new event.
+    sender.lose(0, 39 * MS);
+    assert_eq!(sender.cwnd(0), 5 * MSS);
+    assert_eq!(sender.paths.get(PathId(0)).unwrap().congestion_events, 2);
+}
+
+#[test]
+fn loss_intervals_are_counted_between_congestion_events() {
+    let mut sender = Sender::new("olia", &[50]);
+    sender.ack(0, 10);
+    sender.lose_and_recover(0);
+    sender.ack(0, 4);
+    sender.ack(0, 3);
+    let path = sender.paths.get(PathId(0)).unwrap();
+    assert_eq!(path.acked_between_losses_bytes, 10 * MSS);
+    assert_eq!(path.acked_since_loss_bytes, 7 * MSS);
+    sender.lose(0, Duration::ZERO);
+    let path = sender.paths.get(PathId(0)).unwrap();
+    assert_eq!(path.acked_between_losses_bytes, 7 * MSS);
+    assert_eq!(path.acked_since_loss_bytes, 0);
+}
+
+#[test]
+fn an_underused_window_does_not_grow() {
+    for entry in cc::CONTROLLERS {
+        let mut sender = Sender::new(entry.name, &[50]);
+        sender.ack(0, 10);
+        sender.lose_and_recover(0);
+        // A quarter of the window in flight. The first two rounds still know the full flight.
+        let path = sender.paths.get(PathId(0)).unwrap();
+        let ack = cc::Ack {
+            acked_bytes: MSS,
+            acked_packets: 1,
+            newest_sent: sender.now,
+            in_flight_before_bytes: path.cwnd_bytes / 4,
+            rtt_sample: None,
+            app_limited: true,
+        };
+        let mut before = 0;
+        for round in 0..50 {
+            if round == 2 {
+                before = sender.cwnd(0);
+            }
+            sender.now += 50 * MS;
+            let ack = cc::Ack {
+                newest_sent: sender.now,
+                ..ack
+            };
+            sender
+                .group
+                .on_ack(sender.now, &mut sender.paths, PathId(0), &ack);
+        }
+        assert_eq!(sender.cwnd(0), before, "{}", entry.name);
+    }
+}
+
+#[test]
+fn persistent_congestion_leaves_two_packets_and_half_the_threshold() {
+    for (name, kept) in [
+        ("uncoupled-reno", 0.5),
+        ("lia", 0.5),
+        ("olia", 0.5),
+        ("uncoupled-cubic", 0.7),
+    ] {
+        let mut sender = Sender::new(name, &[50]);
+        sender.ack(0, 10);
+        sender.lose_as(0, Duration::ZERO, true);
+        let path = sender.paths.get(PathId(0)).unwrap();
+        assert_eq!(path.cwnd_bytes, 2 * MSS, "{name}");
+        assert_eq!(path.ssthresh_bytes, (20.0 * kept) as u64 * MSS, "{name}");
+        assert!(!path.in_recovery);
+        assert!(path.in_slow_start());
+    }
+}
+
+#[test]
+fn the_pacing_rate_follows_window_and_rtt() {
+    let mut sender = Sender::new("uncoupled-reno", &[]);
+    sender.join(PathId(0));
+    let rate = |sender: &Sender| {
+        let window = sender.group.window(&sender.paths, PathId(0)).unwrap();
+        window.pacing_rate_bytes_per_sec
+    };
+    assert_eq!(rate(&sender), None);
+    sender.paths.get_mut(PathId(0)).unwrap().rtt = Some(Rtt::first(100 * MS));
+    sender.group.on_rtt_changed(&mut sender.paths, PathId(0));
+    // Slow start: 2 * 12000 B / 0.1 s.
+    assert_eq!(rate(&sender), Some(240_000));
+    sender.lose(0, Duration::ZERO);
+    // Then 1.25 * 6000 B / 0.1 s.
+    assert_eq!(rate(&sender), Some(75_000));
+}
+
+#[test]
+fn migration_starts_over() {
+    let mut sender = Sender::new("uncoupled-cubic", &[50]);
+    sender.ack(0, 10);
+    sender.lose(0, Duration::ZERO);
+    sender
+        .group
+        .on_path_migrated(sender.now, &mut sender.paths, PathId(0));
+    let path = sender.paths.get(PathId(0)).unwrap();
+    assert_eq!(path.cwnd_bytes, 10 * MSS);
+    assert_eq!(path.ssthresh_bytes, SSTHRESH_UNSET);
+    assert_eq!(
+        (path.acked_since_loss_bytes, path.acked_between_losses_bytes),
+        (0, 0)
+    );
+    assert!(!path.in_recovery);
+}
+
+#[test]
+fn a_recovered_path_restarts_at_the_initial_window() {
+    let mut sender = Sender::new("lia", &[50]);
+    sender.ack(0, 10);
+    sender.ack(0, 20);
+    sender.lose(0, Duration::ZERO); // 40 -> 20
+    sender
+        .group
+        .on_path_recovered(sender.now, &mut sender.paths, PathId(0));
+    let path = sender.paths.get(PathId(0)).unwrap();
+    assert_eq!((path.cwnd_bytes, path.ssthresh_bytes), (10 * MSS, 20 * MSS));
+}
+
+#[test]
+fn a_new_packet_size_moves_only_an_unused_initial_window() {
+    let mut sender = Sender::new("uncoupled-reno", &[50, 50]);
+    sender.ack(1, 10);
+    for id in [0, 1] {
+        sender.paths.get_mut(PathId(id)).unwrap().mss_bytes = 1400;
+        sender
+            .group
+            .on_mss_changed(&mut sender.paths, PathId(id), 14_000);
+    }
+    assert_eq!(sender.cwnd(0), 14_000);
+    assert_eq!(sender.cwnd(1), 20 * MSS);
+    // The floor is two of the new packets.
+    for _ in 0..10 {
+        sender.lose_and_recover(1);
+    }
+    assert_eq!(sender.cwnd(1), 2800);
+}
+
+#[test]
+fn a_path_that_closes_in_recovery_leaves_no_trace() {
+    for entry in cc::CONTROLLERS {
+        let mut sender = Sender::new(entry.name, &[50, 50]);
+        sender.ack(0, 10);
+        sender.lose_and_recover(0);
+        sender.lose(1, Duration::ZERO);
+        sender.leave(PathId(1));
+
+        let mut alone = Sender::new(entry.name, &[50]);
+        alone.ack(0, 10);
+        alone.lose_and_recover(0);
+        for _ in 0..100 {
+            for sender in [&mut sender, &mut alone] {
+                sender.now += MS;
+                sender.ack(0, 1);
+            }
+        }
+        assert_eq!(sender.cwnd(0), alone.cwnd(0), "{}", entry.name);
+        // A late event of the closed path does nothing.
+        sender.lose(1, Duration::ZERO);
+        assert_eq!(sender.group.window(&sender.paths, PathId(1)), None);
+    }
+}
+
+#[test]
+fn no_rtt_sample_is_no_obstacle() {
+    for entry in cc::CONTROLLERS {
+        let mut sender = Sender::new(entry.name, &[50]);
+        sender.join(PathId(1));
+        sender.ack(1, 10);
+        sender.lose(1, Duration::ZERO);
+        sender.now += 51 * MS;
+        let before = sender.cwnd(1);
+        sender.ack(1, 5);
+        assert!(sender.cwnd(1) > before, "{}", entry.name);
+        assert!(sender.cwnd(1) < before + MSS, "{}", entry.name);
+    }
+}
+
+#[test]
+fn coupled_paths_together_grow_like_one() {
+    // Two paths of 10 packets and equal RTT, in congestion avoidance. A round of 20 acks in all:
+    // Reno adds a packet to each; LIA alpha = 1/2 adds 20 * 0.5/20 = 0.5 packets in all;
+    // OLIA's first term is 10/20^2 = 1/40 per ack, again 0.5 in all.
+    for (name, sum) in [("uncoupled-reno", 2.0), ("lia", 0.5), ("olia", 0.5)] {
+        let mut sender = Sender::new(name, &[50, 50]);
+        for id in [0, 1] {
+            sender.ack(id, 10);
+            sender.lose(id, Duration::ZERO);
+        }
+        sender.now += 51 * MS;
+        for _ in 0..10 {
+            sender.ack(0, 1);
+            sender.ack(1, 1);
+        }
+        let grown = sender.cwnd_packets(0) + sender.cwnd_packets(1) - 20.0;
+        assert!(
+            (grown - sum).abs() < 0.05 * sum,
+            "{name}: {grown} is not {sum}"
+        );
+    }
+}

@@ -1,0 +1,434 @@
+//! The failure detector against times worked out by hand, and scenes in virtual time.
+
+mod common;
+
+use common::MS;
+use common::MSS;
+
+use std::time::Duration;
+use std::time::Instant;
+
+use mpq_decision::health::Action;
+use mpq_decision::health::Health;
+use mpq_decision::health::Monitor;
+use mpq_decision::health::Params;
+use mpq_decision::registry::Rtt;
+use mpq_decision::PathId;
+use mpq_decision::Registry;
+
+const SUSPECT: Action = Action::Suspect { hedge_bytes: 65536 };
+
+/// Paths on which packets leave and acks come back when the test says so. Times in ms.
+struct Scene {
+    monitor: Monitor,
+    paths: Registry,
+    start: Instant,
+    now_ms: u32,
+    /// Everything the detector asked for, and when.
+    log: Vec<(u32, u64, Action)>,
+}
+
+impl Scene {
+    /// Validated paths of (smoothed RTT, rttvar) in ms; rttvar may be a fraction.
+    fn new(rtts: &[(u32, f64)]) -> Self {
+        let start = Instant::now();
+        let mut monitor = Monitor::new(Params::default());
+        let mut paths = Registry::new();
+        for (id, (srtt_ms, var_ms)) in rtts.iter().enumerate() {
+            let id = PathId(id as u64);
+            monitor.on_path_added(start, id);
+            let path = paths.add(id, MSS);
+            path.validated = true;
+            path.rtt = Some(Rtt {
+                var: Duration::from_secs_f64(var_ms / 1e3),
+                ..Rtt::first(MS * *srtt_ms)
+            });
+        }
+        Scene {
+            monitor,
+            paths,
+            start,
+            now_ms: 0,
+            log: Vec::new(),
+        }
+    }
+
+    fn at(&self, ms: u32) -> Instant {
+        self.start + MS * ms
+    }
+
+    fn collect(&mut self) {
+        while let Some((id, action)) = self.monitor.next_action() {
+            self.log.push((self.now_ms, id.0, action));
+        }
+    }
+
+    /// Runs the detector's timers to `ms`, to the millisecond.
+    fn run_to(&mut self, ms: u32) {
+        let mut ticks = 0;
+        while let Some(due) = self
+            .monitor
+            .next_timer(&self.paths)
+            .filter(|at| *at <= self.at(ms))
+        {
+            let due_ms = (due - self.start).as_micros().div_ceil(1000) as u32;
+            self.now_ms = self.now_ms.max(due_ms);
+            self.monitor.tick(self.at(self.now_ms), &mut self.paths);
+            self.collect();
+            ticks += 1;
+            assert!(
+                ticks < 10_000,
+                "the timer does not advance: {:?}",
+                self.log.last()
+            );
+        }
+        self.now_ms = ms;
+    }
+
+    fn send(&mut self, id: u64) {
+        let now = self.at(self.now_ms);
+        let path = self.paths.get_mut(PathId(id)).unwrap();
+        path.oldest_unacked_eliciting_sent.get_or_insert(now);
+        path.in_flight_bytes += MSS;
+        self.monitor.on_sent_eliciting(now, PathId(id));
+    }
+
+    /// Everything sent up to `sent_ms` is acked; `left` packets stay in flight, sent just after.
+    fn ack(&mut self, id: u64, sent_ms: u32, left: u64) {
+        let (now, sent) = (self.at(self.now_ms), self.at(sent_ms));
+        let path = self.paths.get_mut(PathId(id)).unwrap();
+        path.in_flight_bytes = left * MSS;
+        path.oldest_unacked_eliciting_sent = (left > 0).then_some(sent + MS);
+        self.monitor
+            .on_ack_progress(now, &mut self.paths, PathId(id), sent);
+        self.collect();
+    }
+
+    /// A busy path: a packet and an ack per ms for `ms`, packets one `rtt_ms` in flight.
+    fn busy(&mut self, id: u64, rtt_ms: u32, ms: u32) {
+        for _ in 0..ms {
+            self.run_to(self.now_ms + 1);
+            self.ack(id, self.now_ms - rtt_ms, u64::from(rtt_ms));
+            self.send(id);
+        }
+    }
+
+    fn health(&self, id: u64) -> Health {
+        self.paths.get(PathId(id)).unwrap().health
+    }
+
+    fn when(&self, id: u64, action: Action) -> Option<u32> {
+        let found = |(_, other, what): &&(u32, u64, Action)| *other == id && *what == action;
+        self.log.iter().find(found).map(|(at, ..)| *at)
+    }
+}
+
+#[test]
+fn a_quiet_path_of_20_ms() {
+    // RTT 20, 4 var 5: P = 20 + 5 + 25 = 50: suspect at 50. Failed at max(50, 75) +
+    // min(50, 50 + 25) = 125. The other path's RTT is 50.
+    let mut scene = Scene::new(&[(20, 1.25), (50, 2.5)]);
+    scene.send(0);
+    scene.run_to(49);
+    assert_eq!(scene.log, []);
+    scene.run_to(124);
+    assert_eq!(scene.log, [(50, 0, SUSPECT), (50, 0, Action::ProbeNow)]);
+    assert_eq!(scene.health(0), Health::Suspect);
+    scene.run_to(125);
+    assert_eq!(scene.when(0, Action::Fail), Some(125));
+    assert_eq!(scene.health(0), Health::Failed);
+}
+
+#[test]
+fn a_quiet_path_of_50_ms() {
+    // RTT 50, 4 var 10: P = 85: suspect at 85 without an ack clock; failed at 85 + min(85, 20 + 25)
+    // = 130.
+    let mut scene = Scene::new(&[(20, 1.25), (50, 2.5)]);
+    scene.send(1);
+    scene.run_to(200);
+    assert_eq!(scene.when(1, SUSPECT), Some(85));
+    assert_eq!(scene.when(1, Action::Fail), Some(130));
+}
+
+#[test]
+fn a_live_ack_clock_suspects_earlier() {
+    // The same path, busy with an ack per ms: min(85, max(75, 1 + 25)) = 75 after the last ack. The
+    // oldest packet then in flight was sent 49 ms before, so its ack could have been back 1 ms
+    // later: 76. Failure stays at 130.
+    let mut scene = Scene::new(&[(20, 1.25), (50, 2.5)]);
+    scene.now_ms = 100;
+    scene.busy(1, 50, 300);
+    assert_eq!(scene.log, []);
+    scene.run_to(400 + 200);
+    assert_eq!(scene.when(1, SUSPECT), Some(400 + 76));
+    assert_eq!(scene.when(1, Action::Fail), Some(400 + 130));
+}
+
+#[test]
+fn a_trickle_on_a_dead_path_does_not_hide_it() {
+    // A packet per 20 ms keeps re-arming the PTO: never less than P = 50 after the last packet.
+    let mut scene = Scene::new(&[(20, 1.25), (50, 2.5)]);
+    for _ in 0..7 {
+        scene.send(0);
+        scene.run_to(scene.now_ms + 20);
+    }
+    assert_eq!(scene.when(0, SUSPECT), Some(50));
+    assert_eq!(scene.when(0, Action::Fail), Some(125));
+}
+
+#[test]
+fn an_idle_path_is_never_suspected() {
+    let mut scene = Scene::new(&[(20, 1.25), (50, 2.5)]);
+    scene.send(0);
+    scene.run_to(20);
+    scene.ack(0, 0, 0);
+    assert_eq!(scene.monitor.next_timer(&scene.paths), None);
+    scene.run_to(100_000);
+    assert_eq!(scene.log, []);
+}
+
+#[test]
+fn a_growing_queue_is_not_silence() {
+    // The RTT grows by 2 ms per ack, far beyond the estimate, but acks keep coming.
+    let mut scene = Scene::new(&[(20, 1.25), (50, 2.5)]);
+    scene.now_ms = 1000;
+    for delay in 0..300 {
+        scene.send(0);
+        scene.run_to(scene.now_ms + 3);
+        scene.ack(0, scene.now_ms - 20 - 2 * delay, 30);
+    }
+    assert_eq!(scene.log, []);
+}
+
+#[test]
+fn a_late_ack_clears_the_suspicion() {
+    let mut scene = Scene::new(&[(20, 1.25), (50, 2.5)]);
+    scene.send(0);
+    scene.run_to(60);
+    assert_eq!(scene.health(0), Health::Suspect);
+    scene.ack(0, 0, 0);
+    assert_eq!(scene.health(0), Health::Healthy);
+    assert_eq!(
+        scene.log.last(),
+        Some(&(60, 0, Action::Cleared { spurious: true }))
+    );
+
+    scene.send(0);
+    scene.run_to(115);
+    scene.send(0); // the probe
+    scene.run_to(120);
+    scene.ack(0, 115, 0);
+    assert_eq!(
+        scene.log.last(),
+        Some(&(120, 0, Action::Cleared { spurious: false }))
+    );
+}
+
+#[test]
+fn the_last_path_never_fails() {
+    let mut scene = Scene::new(&[(20, 1.25)]);
+    scene.send(0);
+    scene
+        .monitor
+        .on_link_down(scene.at(0), &mut scene.paths, PathId(0));
+    scene.run_to(60_000);
+    assert_eq!(scene.health(0), Health::Suspect);
+    assert_eq!(scene.monitor.next_timer(&scene.paths), None);
+    assert_eq!(scene.when(0, Action::Fail), None);
+
+    // Another path becomes usable: now it may.
+    scene.paths.add(PathId(1), MSS).validated = true;
+    scene.monitor.on_path_added(scene.at(60_000), PathId(1));
+    scene.collect();
+    scene.monitor.tick(scene.at(60_001), &mut scene.paths);
+    assert_eq!(scene.health(0), Health::Failed);
+}
+
+#[test]
+fn when_all_are_silent_the_latest_stays() {
+    let mut scene = Scene::new(&[(20, 1.25), (20, 1.25), (20, 1.25)]);
+    scene.now_ms = 100;
+    for (id, at) in [(0, 100), (1, 103), (2, 101)] {
+        scene.now_ms = at;
+        scene.ack(id, at - 20, 1);
+    }
+    // Silent since then; one tick, late, sees all of them.
+    scene.monitor.tick(scene.at(200), &mut scene.paths);
+    scene.monitor.tick(scene.at(400), &mut scene.paths);
+    assert_eq!(scene.health(0), Health::Failed);
+    assert_eq!(scene.health(1), Health::Suspect);
+    assert_eq!(scene.health(2), Health::Failed);
+}
+
+#[test]
+fn a_late_tick_still_gives_the_probe_its_time() {
+    // Suspect only at 1000: the probe may take min(50, 75) = 50.
+    let mut scene = Scene::new(&[(20, 1.25), (50, 2.5)]);
+    scene.send(0);
+    scene.now_ms = 1000;
+    scene.monitor.tick(scene.at(1000), &mut scene.paths);
+    assert_eq!(scene.health(0), Health::Suspect);
+    scene.run_to(1049);
+    assert_eq!(scene.health(0), Health::Suspect);
+    scene.run_to(1050);
+    assert_eq!(scene.health(0), Health::Failed);
+}
+
+#[test]
+fn a_lost_link_fails_at_once() {
+    let mut scene = Scene::new(&[(20, 1.25), (50, 2.5)]);
+    scene
+        .monitor
+        .on_link_down(scene.at(5), &mut scene.paths, PathId(0));
+    assert_eq!(scene.health(0), Health::Failed);
+}
+
+#[test]
+fn two_probe_timeouts_fail_a_path() {
+    let mut scene = Scene::new(&[(20, 1.25), (50, 2.5)]);
+    scene
+        .monitor
+        .on_pto(scene.at(5), &mut scene.paths, PathId(0), 1);
+    assert_eq!(scene.health(0), Health::Healthy);
+    scene
+        .monitor
+        .on_pto(scene.at(9), &mut scene.paths, PathId(0), 2);
+    assert_eq!(scene.health(0), Health::Failed);
+}
+
+#[test]
+fn probes_back_off_and_end() {
+    let mut scene = Scene::new(&[(20, 1.25), (50, 2.5)]);
+    scene
+        .monitor
+        .on_link_down(scene.at(0), &mut scene.paths, PathId(0));
+    scene.collect();
+    scene.log.clear();
+    scene.run_to(60_000);
+    // P = 50, then 100, 200 ... capped at 2 s; the 11th turn gives up.
+    let times: Vec<u32> = scene.log.iter().map(|(at, ..)| *at).collect();
+    let expected = [
+        50, 150, 350, 750, 1550, 3150, 5150, 7150, 9150, 11150, 13150,
+    ];
+    assert_eq!(times, expected);
+    assert!(scene.log[..10]
+        .iter()
+        .all(|(.., action)| *action == Action::ProbeNow));
+    assert_eq!(scene.log[10].2, Action::GiveUp);
+}
+
+#[test]
+fn a_path_is_not_given_up_while_no_other_is_healthy() {
+    let mut scene = Scene::new(&[(20, 1.25), (50, 2.5)]);
+    scene
+        .monitor
+        .on_link_down(scene.at(0), &mut scene.paths, PathId(0));
+    scene.send(1);
+    scene.run_to(60_000);
+    assert_eq!(scene.health(1), Health::Suspect);
+    assert_eq!(scene.when(0, Action::GiveUp), None);
+    // Still probed, once per second.
+    let late = |(at, id, action): &&(u32, u64, Action)| {
+        *id == 0 && *action == Action::ProbeNow && *at > 50_000
+    };
+    assert_eq!(scene.log.iter().filter(late).count(), 10);
+}
+
+/// Fails path 0 by its link and lets it answer probes from then on; returns when it is back.
+fn fail_and_return(scene: &mut Scene, at_ms: u32) -> u32 {
+    scene.run_to(at_ms);
+    scene
+        .monitor
+        .on_link_down(scene.at(at_ms), &mut scene.paths, PathId(0));
+    scene.collect();
+    assert_eq!(scene.health(0), Health::Failed);
+    scene.log.clear();
+    let mut answered = 0;
+    while scene.health(0) != Health::Healthy {
+        let probes = scene
+            .log
+            .iter()
+            .filter(|(.., action)| *action == Action::ProbeNow)
+            .count();
+        if probes > answered {
+            answered = probes;
+            let sent_ms = scene.now_ms;
+            scene.run_to(sent_ms + 20);
+            scene.ack(0, sent_ms, 0);
+        } else {
+            scene.run_to(scene.now_ms + 1);
+        }
+        assert!(scene.now_ms < at_ms + 60_000);
+    }
+    scene.now_ms
+}
+
+#[test]
+fn a_path_returns_after_two_probes_and_the_hold_time() {
+    let mut scene = Scene::new(&[(20, 1.25), (50, 2.5)]);
+    // Failed at 0, probed at 50, answered at 70, held for 200 ms.
+    assert_eq!(fail_and_return(&mut scene, 0), 270);
+    assert_eq!(scene.when(0, Action::Recovering), Some(70));
+    // Failed for 70 ms, less than 3 P = 150: the RTT estimate is kept.
+    assert_eq!(
+        scene.when(0, Action::Recovered { rtt_restart: false }),
+        Some(270)
+    );
+}
+
+#[test]
+fn repeated_failures_hold_longer() {
+    let mut scene = Scene::new(&[(20, 1.25), (50, 2.5)]);
+    let held = |scene: &mut Scene, at| fail_and_return(scene, at) - at - 70;
+    assert_eq!(held(&mut scene, 0), 200);
+    assert_eq!(held(&mut scene, 10_000), 400);
+    assert_eq!(held(&mut scene, 20_000), 800);
+    // 40 s without a failure: no longer, no shorter. 60 s: short again.
+    assert_eq!(held(&mut scene, 60_000), 800);
+    assert_eq!(held(&mut scene, 125_000), 200);
+}
+
+#[test]
+fn a_late_ack_of_old_packets_is_no_return() {
+    let mut scene = Scene::new(&[(20, 1.25), (50, 2.5)]);
+    scene.send(0);
+    scene.run_to(130);
+    assert_eq!(scene.health(0), Health::Failed);
+    scene.ack(0, 0, 0);
+    assert_eq!(scene.health(0), Health::Failed);
+}
+
+#[test]
+fn a_returning_path_that_falls_silent_fails_again() {
+    let mut scene = Scene::new(&[(20, 1.25), (50, 2.5)]);
+    scene
+        .monitor
+        .on_link_down(scene.at(0), &mut scene.paths, PathId(0));
+    scene.run_to(70);
+    scene.ack(0, 50, 0);
+    assert_eq!(scene.health(0), Health::Recovering);
+    // Probed at 70 + 50, no answer for P = 50.
+    scene.run_to(169);
+    assert_eq!(scene.health(0), Health::Recovering);
+    scene.run_to(170);
+    assert_eq!(scene.health(0), Health::Failed);
+}
+
+#[test]
+fn a_long_failure_restarts_the_rtt() {
+    let mut scene = Scene::new(&[(20, 1.25), (50, 2.5)]);
+    scene
+        .monitor
+        .on_link_down(scene.at(0), &mut scene.paths, PathId(0));
+    // Answers the probe of 150 at 170 > 3 P = 150.
+    scene.run_to(170);
+    scene.ack(0, 150, 0);
+    scene.run_to(220);
+    scene.run_to(240);
+    scene.ack(0, 220, 0);
+    scene.run_to(370);
+    assert_eq!(
+        scene.when(0, Action::Recovered { rtt_restart: true }),
+        Some(370)
+    );
+}

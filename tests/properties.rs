@@ -1,0 +1,424 @@
+//! What must hold for any sequence of events.
+
+mod common;
+
+use common::Sender;
+use common::MS;
+
+use std::time::Duration;
+use std::time::Instant;
+
+use mpq_decision::cc;
+use mpq_decision::cc::Ack;
+use mpq_decision::cc::Loss;
+use mpq_decision::health::Health;
+use mpq_decision::health::Monitor;
+use mpq_decision::health::Params;
+use mpq_decision::registry::Rtt;
+use mpq_decision::registry::Status;
+use mpq_decision::sched;
+use mpq_decision::sched::Ask;
+use mpq_decision::sched::Connection;
+use mpq_decision::sched::PathSet;
+use mpq_decision::sched::Pick;
+use mpq_decision::sched::Scheduler;
+use mpq_decision::sched::StreamKey;
+use mpq_decision::sched::View;
+use mpq_decision::sched::Why;
+use mpq_decision::PathId;
+use mpq_decision::Registry;
+use proptest::prelude::*;
+
+/// Something that can happen to a path, with any numbers.
+#[derive(Clone, Copy, Debug)]
+enum Operation {
+    Ack {
+        path: u64,
+        bytes: u64,
+        age: Duration,
+        in_flight: u64,
+        app_limited: bool,
+    },
+    Loss {
+        path: u64,
+        bytes: u64,
+        age: Duration,
+        persistent: bool,
+    },
+    Pto {
+        path: u64,
+    },
+    LinkDown {
+        path: u64,
+    },
+    Rtt {
+        path: u64,
+        rtt: Option<Duration>,
+    },
+    Mss {
+        path: u64,
+        mss_bytes: u64,
+    },
+    Migrate {
+        path: u64,
+    },
+    Recover {
+        path: u64,
+    },
+    Join {
+        path: u64,
+    },
+    Leave {
+        path: u64,
+    },
+    Send {
+        path: u64,
+    },
+    Wait {
+        time: Duration,
+    },
+}
+
+/// Bytes from none to absurd.
+fn bytes() -> impl Strategy<Value = u64> {
+    prop_oneof![8 => 1..200_000u64, 1 => Just(0), 1 => any::<u64>()]
+}
+
+/// Times from zero to absurd.
+fn time() -> impl Strategy<Value = Duration> {
+    prop_oneof![
+        8 => (0..400_000u64).prop_map(Duration::from_micros),
+        1 => Just(Duration::ZERO),
+        1 => (0..100_000u64).prop_map(Duration::from_secs),
+    ]
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    use Operation::*;
+    let path = || 0..4u64;
+    prop_oneof![
+        30 => (path(), bytes(), time(), bytes(), any::<bool>()).prop_map(
+            |(path, bytes, age, in_flight, app_limited)| Ack { path, bytes, age, in_flight, app_limited }
+        ),
+        8 => (path(), bytes(), time(), proptest::bool::weighted(0.1)).prop_map(
+            |(path, bytes, age, persistent)| Loss { path, bytes, age, persistent }
+        ),
+        2 => path().prop_map(|path| Pto { path }),
+        1 => path().prop_map(|path| LinkDown { path }),
+        4 => (path(), proptest::option::weighted(0.9, time())).prop_map(|(path, rtt)| Rtt { path, rtt }),
+        1 => (path(), 1..9000u64).prop_map(|(path, mss_bytes)| Mss { path, mss_bytes }),
+        1 => path().prop_map(|path| Migrate { path }),
+        1 => path().prop_map(|path| Recover { path }),
+        2 => path().prop_map(|path| Join { path }),
+        2 => path().prop_map(|path| Leave { path }),
+        10 => path().prop_map(|path| Send { path }),
+        10 => time().prop_map(|time| Wait { time }),
+    ]
+}
+
+impl Operation {
+    fn apply(self, sender: &mut Sender) {
+        let now = sender.now;
+        let before = |age: Duration| now.checked_sub(age).unwrap_or(now);
+        let Sender { group, paths, .. } = sender;
+        match self {
+            Operation::Ack {
+                path,
+                bytes,
+                age,
+                in_flight,
+                app_limited,
+            } => {
+                let rtt_sample = paths.get(PathId(path)).and_then(|path| path.rtt);
+                let ack = Ack {
+                    acked_bytes: bytes,
+                    acked_packets: bytes / 1200,
+                    newest_sent: before(age),
+                    in_flight_before_bytes: in_flight,
+                    rtt_sample: rtt_sample.map(|rtt| rtt.latest),
+                    app_limited,
+                };
+                group.on_ack(now, paths, PathId(path), &ack);
+            }
+            Operation::Loss {
+                path,
+                bytes,
+                age,
+                persistent,
+            } => {
+                let loss = Loss {
+                    lost_bytes: bytes,
+                    lost_packets: 1,
+                    newest_lost_sent: before(age),
+                    persistent,
+                };
+                group.on_loss(now, paths, PathId(path), &loss);
+            }
+            Operation::Rtt { path, rtt } => {
+                if let Some(path) = paths.get_mut(PathId(path)) {
+                    path.rtt = rtt.map(Rtt::first);
+                }
+            }
+            Operation::Mss { path, mss_bytes } => {
+                if let Some(path) = paths.get_mut(PathId(path)) {
+                    path.mss_bytes = mss_bytes;
+                }
+                group.on_mss_changed(paths, PathId(path), 10 * mss_bytes);
+            }
+            Operation::Migrate { path } => group.on_path_migrated(now, paths, PathId(path)),
+            Operation::Recover { path } => group.on_path_recovered(now, paths, PathId(path)),
+            Operation::Join { path } => sender.join(PathId(path)),
+            Operation::Leave { path } => sender.leave(PathId(path)),
+            Operation::Wait { time } => sender.now += time,
+            Operation::Pto { .. } | Operation::LinkDown { .. } | Operation::Send { .. } => (),
+        }
+    }
+
+    /// The path it concerns.
+    fn path(self) -> Option<u64> {
+        match self {
+            Operation::Ack { path, .. }
+            | Operation::Loss { path, .. }
+            | Operation::Pto { path }
+            | Operation::LinkDown { path }
+            | Operation::Rtt { path, .. }
+            | Operation::Mss { path, .. }
+            | Operation::Migrate { path }
+            | Operation::Recover { path }
+            | Operation::Join { path }
+            | Operation::Leave { path }
+            | Operation::Send { path } => Some(path),
+            Operation::Wait { .. } => None,
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn windows_stay_within_reason(operations in prop::collection::vec(operation(), 1..300)) {
+        for entry in cc::CONTROLLERS {
+            let mut sender = Sender::new(entry.name, &[20, 80]);
+            for operation in &operations {
+                let before = sender.paths.clone();
+                operation.apply(&mut sender);
+
+                for path in sender.paths.iter() {
+                    let name = entry.name;
+                    prop_assert!(path.cwnd_bytes >= 2 * path.mss_bytes, "{name}: {path:?}");
+                    prop_assert!(path.cwnd_bytes <= 1 << 36, "{name}: {path:?}");
+                    prop_assert!(path.ssthresh_bytes > 0, "{name}: {path:?}");
+
+                    let Some(old) = before.get(path.id) else { continue };
+                    if operation.path() != Some(path.id.0) {
+                        prop_assert_eq!(path.cwnd_bytes, old.cwnd_bytes, "{}: another's event", name);
+                    }
+                    if let Operation::Loss { .. } = operation {
+                        prop_assert!(path.cwnd_bytes <= old.cwnd_bytes, "{name}: grew by a loss");
+                    }
+                    if let (Operation::Ack { bytes, .. }, true) = (operation, old.in_recovery && path.in_recovery) {
+                        prop_assert_eq!(path.cwnd_bytes, old.cwnd_bytes, "{}: {} acked in recovery", name, bytes);
+                    }
+                    if let (Operation::Ack { .. }, false) = (operation, entry.name == "olia") {
+                        prop_assert!(path.cwnd_bytes >= old.cwnd_bytes, "{name}: shrank by an ack");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn coupled_controllers_are_never_faster_than_reno(
+        windows in prop::collection::vec((2..500u64, 1..500u32), 2..8),
+        acked in 0..8usize,
+    ) {
+        let acked = (acked % windows.len()) as u64;
+        let rtts: Vec<u32> = windows.iter().map(|(_, rtt_ms)| *rtt_ms).collect();
+        let grown = |controller: &str| {
+            let mut sender = Sender::new(controller, &rtts);
+            for (id, (packets, _)) in windows.iter().enumerate() {
+                // Slow start to twice the window, then one loss.
+                while sender.cwnd_packets(id as u64) < 2.0 * *packets as f64 {
+                    sender.ack(id as u64, 1);
+                }
+                sender.lose(id as u64, Duration::ZERO);
+            }
+            sender.now += 501 * MS;
+            let before = sender.cwnd(acked);
+            for _ in 0..10 {
+                sender.ack(acked, 1);
+            }
+            sender.cwnd(acked) - before
+        };
+        prop_assert!(grown("lia") <= grown("uncoupled-reno") + 1);
+    }
+
+    #[test]
+    fn the_failure_detector_keeps_a_path_and_its_timer_advances(
+        operations in prop::collection::vec(operation(), 1..300),
+    ) {
+        let mut monitor = Monitor::new(Params::default());
+        let mut paths = Registry::new();
+        let mut now = Instant::now();
+        for operation in operations {
+            let path = PathId(operation.path().unwrap_or(0));
+            match operation {
+                Operation::Join { .. } => {
+                    paths.add(path, 1200).validated = true;
+                    monitor.on_path_added(now, path);
+                }
+                Operation::Leave { .. } => {
+                    monitor.on_path_closed(path);
+                    paths.remove(path);
+                }
+                Operation::Send { .. } => {
+                    if let Some(state) = paths.get_mut(path) {
+                        state.oldest_unacked_eliciting_sent.get_or_insert(now);
+                        state.in_flight_bytes += 1200;
+                    }
+                    monitor.on_sent_eliciting(now, path);
+                }
+                Operation::Ack { age, .. } => {
+                    if let Some(state) = paths.get_mut(path) {
+                        state.oldest_unacked_eliciting_sent = None;
+                        state.in_flight_bytes = 0;
+                    }
+                    let sent = now.checked_sub(age).unwrap_or(now);
+                    monitor.on_ack_progress(now, &mut paths, path, sent);
+                }
+                Operation::Pto { .. } => monitor.on_pto(now, &mut paths, path, 2),
+                Operation::LinkDown { .. } => monitor.on_link_down(now, &mut paths, path),
+                Operation::Rtt { rtt, .. } => {
+                    if let Some(state) = paths.get_mut(path) {
+                        state.rtt = rtt.map(Rtt::first);
+                    }
+                }
+                Operation::Wait { time } => now += time,
+                _ => (),
+            }
+            // Some path that was usable and not failed stays so: failing is never complete.
+            let usable_before = paths.iter().filter(|path| path.health != Health::Failed).count();
+            monitor.tick(now, &mut paths);
+            let usable_after = paths.iter().filter(|path| path.health != Health::Failed).count();
+            let recovering = paths.iter().any(|path| path.health == Health::Recovering);
+            prop_assert!(usable_after > 0 || usable_before <= 1 || recovering);
+
+            // A timer that is due now would make the caller spin.
+            monitor.tick(now, &mut paths);
+            if let Some(timer) = monitor.next_timer(&paths) {
+                prop_assert!(timer > now, "{:?} ago", now - timer);
+            }
+            while monitor.next_action().is_some() {}
+        }
+    }
+}
+
+/// Any registry a scheduler may meet.
+fn registry() -> impl Strategy<Value = Registry> {
+    let path = (
+        proptest::option::weighted(0.8, 0..500u64),
+        0..100_000u64,
+        0..100_000u64,
+        proptest::option::of(0..50u32),
+        0..4u8,
+        any::<bool>(),
+        proptest::bool::weighted(0.9),
+    );
+    prop::collection::vec(path, 0..8).prop_map(|list| {
+        let start = reference();
+        let mut paths = Registry::new();
+        for (id, (rtt, cwnd, in_flight, held, health, backup, validated)) in
+            list.into_iter().enumerate()
+        {
+            let path = paths.add(PathId(id as u64), 1200);
+            path.rtt = rtt.map(|ms| Rtt::first(Duration::from_millis(ms)));
+            path.cwnd_bytes = cwnd;
+            path.in_flight_bytes = in_flight;
+            path.pacing_release = held.map(|ms| start + MS * ms);
+            path.health = [
+                Health::Healthy,
+                Health::Suspect,
+                Health::Failed,
+                Health::Recovering,
+            ][health as usize];
+            path.peer_status = if backup {
+                Status::Backup
+            } else {
+                Status::Available
+            };
+            path.validated = validated;
+        }
+        paths
+    })
+}
+
+/// One moment for all cases, so that strategies and tests agree on what "now" is.
+fn reference() -> Instant {
+    static REFERENCE: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    *REFERENCE.get_or_init(Instant::now)
+}
+
+fn ask() -> impl Strategy<Value = Ask> {
+    let stream = StreamKey(0);
+    prop_oneof![
+        Just(Ask::New { stream }),
+        (1..1500u32).prop_map(|len_bytes| Ask::Datagram { len_bytes }),
+        (0..8u64, 0..3usize).prop_map(move |(from, why)| {
+            let from = PathId(from);
+            let mut tried = PathSet::default();
+            tried.insert(from);
+            Ask::Retransmit {
+                stream,
+                from,
+                tried,
+                why: [Why::Lost, Why::Pto, Why::Moved][why],
+            }
+        }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn a_pick_keeps_the_contract(paths in registry(), ask in ask(), unsent in 1..1_000_000u64) {
+        let now = reference();
+        let connection = Connection { unsent_bytes: unsent, ..Connection::default() };
+        let view = View::new(&paths, &connection);
+        for entry in sched::SCHEDULERS {
+            match (entry.new)().pick(now, &view, &ask) {
+                Pick::Send { path, quantum_bytes } => {
+                    let path = view.path(path).expect("a path that the view shows");
+                    prop_assert!(quantum_bytes > 0 && quantum_bytes <= path.room_bytes());
+                    prop_assert!(path.pacing_release.is_none_or(|release| release <= now));
+                }
+                Pick::Wait { on, until } => {
+                    let path = view.path(on).expect("a path that the view shows");
+                    // The wait ends: by an ack, or by the pacer.
+                    prop_assert!(until.map_or(path.room_bytes() < 1500, |until| until > now));
+                }
+                Pick::Skip => prop_assert!(false, "nothing to skip for"),
+                Pick::None => prop_assert_eq!(view.paths().count(), 0),
+            }
+        }
+    }
+
+    #[test]
+    fn more_room_never_turns_a_send_into_a_wait(
+        paths in registry(), ask in ask(), path in 0..8u64, more in 1..100_000u64,
+    ) {
+        let now = reference();
+        let connection = Connection { unsent_bytes: 1 << 24, ..Connection::default() };
+        for entry in sched::SCHEDULERS {
+            let before = (entry.new)().pick(now, &View::new(&paths, &connection), &ask);
+            let Pick::Send { path: chosen, .. } = before else { continue };
+            let mut roomier = paths.clone();
+            let Some(state) = roomier.get_mut(PathId(path)) else { continue };
+            state.cwnd_bytes += more;
+            let after = (entry.new)().pick(now, &View::new(&roomier, &connection), &ask);
+            if chosen == PathId(path) {
+                let sends = matches!(after, Pick::Send { path, .. } if path == chosen);
+                prop_assert!(sends, "{}: {:?} became {:?}", entry.name, before, after);
+            }
+        }
+    }
+}
