@@ -289,3 +289,29 @@ fn coupled_paths_together_grow_like_one() {
         );
     }
 }
+
+#[test]
+fn hystart_leaves_slow_start_when_the_rtt_grows() {
+    for (hystart, leaves) in [(true, true), (false, false)] {
+        let mut sender = Sender::new("uncoupled-reno", &[100]);
+        sender.group = cc::Group::new(
+            cc::by_name("uncoupled-reno").unwrap(),
+            cc::Options { hystart },
+        );
+        sender
+            .group
+            .on_path_added(sender.now, &mut sender.paths, PathId(0), 10 * MSS);
+        // Ten acks per round; each round's RTT is 20 ms longer than the one before.
+        for round in 0..10 {
+            let rtt = MS * (100 + 20 * round);
+            sender.paths.get_mut(PathId(0)).unwrap().rtt = Some(Rtt::first(rtt));
+            sender.now += rtt;
+            for _ in 0..10 {
+                sender.ack(0, 1);
+            }
+        }
+        let path = sender.paths.get(PathId(0)).unwrap();
+        assert_eq!(path.ssthresh_bytes != SSTHRESH_UNSET, leaves);
+        assert_eq!(path.congestion_events, 0);
+    }
+}

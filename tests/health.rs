@@ -360,7 +360,9 @@ fn fail_and_return(scene: &mut Scene, at_ms: u32) -> u32 {
         }
         assert!(scene.now_ms < at_ms + 60_000);
     }
-    scene.now_ms
+    scene
+        .when(0, Action::Recovered { rtt_restart: false })
+        .unwrap()
 }
 
 #[test]
@@ -426,6 +428,8 @@ fn a_long_failure_restarts_the_rtt() {
     scene.run_to(220);
     scene.run_to(240);
     scene.ack(0, 220, 0);
+    scene.run_to(310);
+    scene.ack(0, 290, 0);
     scene.run_to(370);
     assert_eq!(
         scene.when(0, Action::Recovered { rtt_restart: true }),

@@ -317,6 +317,8 @@ impl Monitor {
         if let (Some(watch), Some(path)) = (self.watches.get_mut(id), paths.get_mut(id)) {
             watch.fail(now, path, &self.params);
             path.health = watch.health;
+            // Moving everything makes a hedge or a probe not yet fetched pointless.
+            self.actions.retain(|(other, _)| *other != id);
             self.actions.push_back((id, Action::Fail));
         }
     }
