@@ -96,32 +96,44 @@ pub struct Connection {
 pub struct View<'a> {
     registry: &'a Registry,
     tier: Option<Tier>,
+    /// Bit i: the registry's i-th path is shown. A 65th path would not be.
+    shown: u64,
     connection: &'a Connection,
 }
 
 impl<'a> View<'a> {
     /// Looks at the paths and finds the best tier.
     pub fn new(registry: &'a Registry, connection: &'a Connection) -> Self {
-        let tier = registry.iter().filter_map(PathState::tier).min();
+        let (mut best, mut shown) = (None, 0);
+        for (at, path) in registry.iter().take(u64::BITS as usize).enumerate() {
+            let Some(tier) = path.tier() else { continue };
+            if best.is_none_or(|best| tier < best) {
+                (best, shown) = (Some(tier), 0);
+            }
+            if best == Some(tier) {
+                shown |= 1 << at;
+            }
+        }
         View {
             registry,
-            tier,
+            tier: best,
+            shown,
             connection,
         }
     }
 
     /// The paths to choose from: those of the best tier, in path ID order.
     pub fn paths(&self) -> impl Iterator<Item = &'a PathState> + Clone {
-        let tier = self.tier;
-        self.registry
-            .iter()
-            .filter(move |path| tier.is_some() && path.tier() == tier)
+        let shown = self.shown;
+        let paths = self.registry.iter().take(u64::BITS as usize).enumerate();
+        paths
+            .filter(move |(at, _)| shown >> at & 1 == 1)
+            .map(|(_, path)| path)
     }
 
     /// A path to choose from, by ID; `None` for one that exists but is not shown.
     pub fn path(&self, id: PathId) -> Option<&'a PathState> {
-        self.any_path(id)
-            .filter(|path| self.tier.is_some() && path.tier() == self.tier)
+        self.paths().find(|path| path.id == id)
     }
 
     /// Any path that still exists, shown or not: for looking at where data went.
