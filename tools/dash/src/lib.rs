@@ -14,5 +14,11 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod abr;
+pub mod buffer;
 pub mod isobmff;
 pub mod mpd;
+pub mod player;
+pub mod qoe;
+pub mod session;
+pub mod throughput;
