@@ -203,23 +203,29 @@ impl Buffer {
             track.until = track.until.max(end);
             track.is_complete |= is_last;
         }
-        let needed = match self.state {
-            State::Startup => Some(self.startup_segments),
-            State::Stalled(_) => Some(self.resume_segments),
-            State::Playing | State::Ended => None,
-        };
-        let has_enough = |needed| self.tracks.iter().all(|track| self.has(track, needed));
-        if needed.is_some_and(has_enough) {
+        let is_waiting = self.tracks.iter().any(|track| self.is_awaited(track));
+        if !is_waiting && matches!(self.state, State::Startup | State::Stalled(_)) {
             self.startup.get_or_insert(self.now);
             self.state = State::Playing;
         }
         self.levels.push((self.now, self.level()));
     }
 
-    /// Whether a track has `needed` whole segments from the playhead on, or all that remain.
-    fn has(&self, track: &Track, needed: usize) -> bool {
+    /// Whether playback stands until more of this track arrives.
+    pub fn awaits(&self, kind: MediaKind) -> bool {
+        let mut tracks = self.tracks.iter().filter(|track| track.kind == kind);
+        tracks.any(|track| self.is_awaited(track))
+    }
+
+    /// Whether a track lacks the whole segments from the playhead on that playback waits for.
+    fn is_awaited(&self, track: &Track) -> bool {
+        let needed = match self.state {
+            State::Startup => self.startup_segments,
+            State::Stalled(_) => self.resume_segments,
+            State::Playing | State::Ended => return false,
+        };
         let whole = |&&(start, _): &&(Duration, Duration)| start + ROUNDING >= self.playhead;
-        track.is_complete || track.segments.iter().filter(whole).count() >= needed
+        !track.is_complete && track.segments.iter().filter(whole).count() < needed
     }
 }
 

@@ -412,7 +412,7 @@ impl Player {
             self.config.buffer_goal
         };
         let excess = self.buffer.track_level(track.kind).saturating_sub(goal);
-        if !excess.is_zero() {
+        if !excess.is_zero() && !self.buffer.awaits(track.kind) {
             // A buffer that does not drain waits for the other track instead.
             return Err(match is_playing {
                 true => TrackAction::WaitUntil(now + excess),
