@@ -383,7 +383,7 @@ fn representation(
     let base = base_url(element, base)?;
     let codecs = inherited("codecs");
     let strings = 2 * base.as_str().len() + id.len() + codecs.map_or(0, str::len);
-    budget.charge(element, size_of::<Representation>() + strings)?;
+    budget.charge_representation(element, size_of::<Representation>() + strings)?;
     let (init, media) = segments::of_representation(&Place {
         levels,
         base: &base,

@@ -301,7 +301,7 @@ impl Player {
         self.wasted_bytes
     }
 
-    /// Rates of the video levels at the playing end of the session, bit/s, ascending.
+    /// Rates of the video levels in the Period that is being fetched, bit/s, ascending.
     pub fn ladder_bps(&self) -> Vec<u64> {
         self.ladder(&self.tracks[0])
     }
@@ -371,8 +371,9 @@ impl Player {
         let level = match track.chosen {
             Some(level) => level,
             None => match self.choose(index, now) {
-                Ok(level) => level,
-                Err(wait) => return Ok(wait),
+                Choice::Level(level) => level,
+                Choice::WaitUntil(time) => return Ok(TrackAction::WaitUntil(time)),
+                Choice::Nothing => return Ok(TrackAction::Nothing),
             },
         };
         let track = &mut self.tracks[index];
@@ -400,7 +401,7 @@ impl Player {
     }
 
     /// The level of a track's next segment, or why not yet.
-    fn choose(&mut self, index: usize, now: Duration) -> Result<usize, TrackAction> {
+    fn choose(&mut self, index: usize, now: Duration) -> Choice {
         let track = &self.tracks[index];
         let ladder_bps = self.ladder(track);
         let is_playing = self.buffer.state() == State::Playing;
@@ -414,17 +415,17 @@ impl Player {
         let excess = self.buffer.track_level(track.kind).saturating_sub(goal);
         if !excess.is_zero() && !self.buffer.awaits(track.kind) {
             // A buffer that does not drain waits for the other track instead.
-            return Err(match is_playing {
-                true => TrackAction::WaitUntil(now + excess),
-                false => TrackAction::Nothing,
-            });
+            return match is_playing {
+                true => Choice::WaitUntil(now + excess),
+                false => Choice::Nothing,
+            };
         }
         if track.kind == MediaKind::Audio {
             let affordable = ladder_bps.partition_point(|&bps| bps <= self.config.audio_max_bps);
-            return Ok(affordable.saturating_sub(1));
+            return Choice::Level(affordable.saturating_sub(1));
         }
         if is_playing && now < track.hold_until {
-            return Err(TrackAction::WaitUntil(track.hold_until));
+            return Choice::WaitUntil(track.hold_until);
         }
         let decision = self.rule.decide(&Situation {
             segment: self.segment_length(track),
@@ -435,14 +436,14 @@ impl Player {
             last_level: track.last_level,
         });
         match decision {
-            Decision::Level(level) => Ok(level.min(top)),
+            Decision::Level(level) => Choice::Level(level.min(top)),
             Decision::Wait(wait) if is_playing => {
                 let until = now + wait;
                 self.tracks[index].hold_until = until;
-                Err(TrackAction::WaitUntil(until))
+                Choice::WaitUntil(until)
             }
             // Nothing plays, so waiting would not end: go on as before.
-            Decision::Wait(_) => Ok(track.last_level.unwrap_or(0).min(top)),
+            Decision::Wait(_) => Choice::Level(track.last_level.unwrap_or(0).min(top)),
         }
     }
 
@@ -704,6 +705,14 @@ impl Player {
     fn on_clock(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.began)
     }
+}
+
+/// Of a level for a track's next segment.
+enum Choice {
+    Level(usize),
+    WaitUntil(Duration),
+    /// Only a report can change anything.
+    Nothing,
 }
 
 enum TrackAction {

@@ -142,9 +142,11 @@ mod tests {
 
     #[test]
     fn a_level_left_too_often_is_avoided() {
-        let mut rule = Dynamic::default();
         // Eight decisions at level 2, one of them a drop: 1 / 7 > 0.075.
-        rule.history = VecDeque::from([(2, 2); HISTORY]);
+        let mut rule = Dynamic {
+            history: VecDeque::from([(2, 2); HISTORY]),
+            ..Dynamic::default()
+        };
         assert_eq!(rule.history_limit(3), 3);
         rule.history[3] = (2, 1);
         assert_eq!(rule.history_limit(3), 1);

@@ -19,24 +19,46 @@ pub(super) const MAX_SEGMENTS: u64 = 1_000_000;
 /// AdaptationSet counts once for every Representation below it.
 const MAX_EXPANDED_BYTES: usize = 64 << 20;
 
-/// What is left of [`MAX_EXPANDED_BYTES`] for this document.
+/// Most Representations in a document. Each looks through the elements it may inherit from, so this
+/// bounds time as well.
+const MAX_REPRESENTATIONS: usize = 1_000;
+
+/// What a document may still use up.
 #[derive(Debug)]
-pub(super) struct Budget(Cell<usize>);
+pub(super) struct Budget {
+    bytes: Cell<usize>,
+    representations: Cell<usize>,
+}
 
 impl Budget {
     pub fn new() -> Self {
-        Self(Cell::new(MAX_EXPANDED_BYTES))
+        Self {
+            bytes: Cell::new(MAX_EXPANDED_BYTES),
+            representations: Cell::new(MAX_REPRESENTATIONS),
+        }
+    }
+
+    /// Takes one Representation with `bytes` of its own.
+    pub fn charge_representation(&self, element: &Element, bytes: usize) -> Result<(), MpdError> {
+        let left = self.representations.get().checked_sub(1).ok_or_else(|| {
+            element.error(Problem::TooLarge {
+                what: "number of representations",
+                limit: MAX_REPRESENTATIONS as u64,
+            })
+        })?;
+        self.representations.set(left);
+        self.charge(element, bytes)
     }
 
     /// Takes `bytes` for something that `element` is about to hold.
     pub fn charge(&self, element: &Element, bytes: usize) -> Result<(), MpdError> {
-        let left = self.0.get().checked_sub(bytes).ok_or_else(|| {
+        let left = self.bytes.get().checked_sub(bytes).ok_or_else(|| {
             element.error(Problem::TooLarge {
                 what: "memory for segment lists in bytes",
                 limit: MAX_EXPANDED_BYTES as u64,
             })
         })?;
-        self.0.set(left);
+        self.bytes.set(left);
         Ok(())
     }
 }
