@@ -321,3 +321,34 @@ fn an_index_is_fetched_between_init_and_media() {
     assert_eq!(seen, expected.map(|(what, range)| (what, range.to_owned())));
     assert_eq!(player.next(began + s(4)).unwrap(), Action::Done);
 }
+
+#[test]
+fn a_success_clears_the_failures_before_it() {
+    let (mut player, began) = new_player();
+    let mut at = began;
+    let mut sent = std::collections::HashMap::new();
+    let mut wasted = 0;
+    // Every resource fails twice and then arrives: never three times in a row.
+    while player.buffer().ended_at().is_none() {
+        match player.next(at).unwrap() {
+            Action::Fetch(fetch) => {
+                let attempts = sent.entry(fetch.url.clone()).or_insert(0);
+                *attempts += 1;
+                if *attempts == 3 {
+                    let head = b"\0\0\0\x10styp\0\0\0\0\0\0\0\0";
+                    player.on_done(at, fetch.id, 16, head).unwrap();
+                } else {
+                    wasted += 10;
+                    player.on_progress(at, fetch.id, 10, Some(16)).unwrap();
+                    player
+                        .on_failed(at, fetch.id, "the stream was reset")
+                        .unwrap();
+                }
+            }
+            Action::Wait { until } => at = until.expect("waits for nothing"),
+            Action::Done => break,
+        }
+    }
+    assert_eq!(player.segments().len(), 10);
+    assert_eq!(player.wasted_bytes(), wasted);
+}
