@@ -1,0 +1,157 @@
+//! DYNAMIC, the default of dash.js 5: throughput while the buffer is short, BOLA once it is long,
+//! and two rules that can only lower the level: insufficient buffer and switch history.
+
+use std::collections::VecDeque;
+
+use super::{rate_level, Bola, Decision, Rate, Rule, Situation};
+
+/// BOLA takes over at this buffer, seconds.
+const BOLA_FROM_S: f64 = 12.0;
+/// Throughput takes over again below this buffer, seconds.
+const BOLA_UNTIL_S: f64 = 6.0;
+/// Share of the throughput that may be spent against the buffer at hand.
+const INSUFFICIENT_BUFFER_SAFETY: f64 = 0.7;
+/// First segments to which the insufficient-buffer rule does not apply.
+const FIRST_SEGMENTS: u64 = 2;
+/// Decisions remembered, and needed, to judge a level unstable.
+const HISTORY: usize = 8;
+/// Drops per decision that was no drop above which a level is unstable.
+const UNSTABLE: f64 = 0.075;
+
+/// Switches between throughput and BOLA by buffer level, with hysteresis.
+#[derive(Debug, Clone, Default)]
+pub struct Dynamic {
+    bola: Bola,
+    uses_bola: bool,
+    decided: u64,
+    /// The level before and after each of the last decisions.
+    history: VecDeque<(usize, usize)>,
+}
+
+impl Dynamic {
+    /// Highest level whose segment arrives before 0.7 of the buffer is gone: R <= 0.7 C B / tau.
+    fn buffer_limit(&self, situation: &Situation<'_>) -> usize {
+        let (Some(throughput_bps), true) =
+            (situation.throughput_bps, self.decided >= FIRST_SEGMENTS)
+        else {
+            return situation.top();
+        };
+        let segments = situation.buffer.as_secs_f64() / situation.segment.as_secs_f64();
+        let budget_bps = INSUFFICIENT_BUFFER_SAFETY * throughput_bps * segments;
+        rate_level(situation.ladder_bps, budget_bps)
+    }
+
+    /// One below the lowest level that too many decisions had to leave downwards.
+    fn history_limit(&self, top: usize) -> usize {
+        let (mut drops, mut others) = (0u32, 0u32);
+        for level in 0..=top {
+            let dropped = |&&(from, to): &&(usize, usize)| from == level && to < level;
+            let here = self.history.iter().filter(|(from, _)| *from == level);
+            let dropped_here = here.clone().filter(dropped).count() as u32;
+            drops += dropped_here;
+            others += here.count() as u32 - dropped_here;
+            let known = (drops + others) as usize >= HISTORY;
+            if known && f64::from(drops) > UNSTABLE * f64::from(others) {
+                return if dropped_here > 0 {
+                    level.saturating_sub(1)
+                } else {
+                    level
+                };
+            }
+        }
+        top
+    }
+}
+
+impl Rule for Dynamic {
+    fn name(&self) -> String {
+        "dynamic".into()
+    }
+
+    fn decide(&mut self, situation: &Situation<'_>) -> Decision {
+        let buffer_s = situation.buffer.as_secs_f64();
+        let used_bola = self.uses_bola;
+        self.uses_bola = buffer_s >= if used_bola { BOLA_UNTIL_S } else { BOLA_FROM_S };
+        if self.uses_bola && !used_bola {
+            self.bola.restart();
+        }
+        let decision = if self.uses_bola {
+            self.bola.decide(situation)
+        } else {
+            Rate.decide(situation)
+        };
+        let Decision::Level(wanted) = decision else {
+            return decision;
+        };
+        let level = wanted
+            .min(self.buffer_limit(situation))
+            .min(self.history_limit(situation.top()));
+        if self.history.len() == HISTORY {
+            self.history.pop_front();
+        }
+        // What was wanted counts, or the rule would feed on its own decisions.
+        self.history
+            .push_back((situation.last_level.unwrap_or(0), wanted));
+        self.decided += 1;
+        Decision::Level(level)
+    }
+
+    fn may_abandon(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::situation;
+    use super::*;
+
+    fn level(rule: &mut Dynamic, buffer_s: f64, throughput_bps: f64, last: usize) -> usize {
+        match rule.decide(&situation(buffer_s, throughput_bps, last)) {
+            Decision::Level(level) => level,
+            Decision::Wait(wait) => panic!("waits {wait:?}"),
+        }
+    }
+
+    #[test]
+    fn throughput_below_12_s_bola_down_to_6_s() {
+        let mut rule = Dynamic::default();
+        // 0.9 * 5 Mbit/s affords 4, though BOLA would say 2 at 9 s.
+        assert_eq!(level(&mut rule, 9.0, 5e6, 2), 2);
+        assert!(!rule.uses_bola);
+        // At 12 s BOLA says 4 as well.
+        assert_eq!(level(&mut rule, 12.0, 5e6, 2), 2);
+        assert!(rule.uses_bola);
+        // At 9 s it still decides: 2 Mbit/s, where throughput would say 4.
+        assert_eq!(level(&mut rule, 9.0, 5e6, 2), 1);
+        // Below 6 s throughput decides again.
+        assert_eq!(level(&mut rule, 5.9, 5e6, 1), 2);
+        assert!(!rule.uses_bola);
+    }
+
+    #[test]
+    fn a_short_buffer_lowers_the_level() {
+        let mut rule = Dynamic::default();
+        assert_eq!(level(&mut rule, 2.0, 5e6, 0), 2);
+        assert_eq!(level(&mut rule, 2.0, 5e6, 2), 2);
+        // From the third on: 0.7 * 5 Mbit/s * 2 s / 2 s = 3.5 Mbit/s.
+        assert_eq!(level(&mut rule, 2.0, 5e6, 2), 1);
+        // 0.7 * 5 * 0.5 / 2 = 0.875 Mbit/s: the lowest.
+        assert_eq!(level(&mut rule, 0.5, 5e6, 2), 0);
+    }
+
+    #[test]
+    fn a_level_left_too_often_is_avoided() {
+        // Eight decisions at level 2, one of them a drop: 1 / 7 > 0.075.
+        let mut rule = Dynamic {
+            history: VecDeque::from([(2, 2); HISTORY]),
+            ..Dynamic::default()
+        };
+        assert_eq!(rule.history_limit(3), 3);
+        rule.history[3] = (2, 1);
+        assert_eq!(rule.history_limit(3), 1);
+        // Seven are too few to judge.
+        rule.history.pop_back();
+        assert_eq!(rule.history_limit(3), 3);
+    }
+}
