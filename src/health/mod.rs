@@ -157,6 +157,11 @@ impl Monitor {
         }
     }
 
+    /// Takes the peer's max_ack_delay into account, once it is known.
+    pub fn set_max_ack_delay(&mut self, max_ack_delay: Duration) {
+        self.params.max_ack_delay = max_ack_delay;
+    }
+
     /// The next thing to do, until `None`.
     pub fn next_action(&mut self) -> Option<(PathId, Action)> {
         self.actions.pop_front()
