@@ -1,7 +1,7 @@
 //! Congestion control, per path or coupled over the paths of a connection.
 //!
 //! [`Group`] is what the transport calls: it runs slow start, recovery periods and the limits that
-//! every algorithm shares ([`window`]) and asks a [`Controller`] for the two things that differ,
+//! every algorithm shares and asks a [`Controller`] for the two things that differ,
 //! the increase in congestion avoidance and the decrease after a loss.
 //!
 //! To add a controller: one file here, one line in [`CONTROLLERS`].
