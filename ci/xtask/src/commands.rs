@@ -41,6 +41,11 @@ impl Project {
         Queue::load(&self.root.join("quiche-patches"))
     }
 
+    /// `count` with its noun, for messages.
+    pub fn patches(count: usize) -> String {
+        format!("{count} patch{}", if count == 1 { "" } else { "es" })
+    }
+
     /// `path` as seen from the project's root, for messages.
     pub fn shown<'a>(&self, path: &'a Path) -> std::path::Display<'a> {
         path.strip_prefix(&self.root).unwrap_or(path).display()

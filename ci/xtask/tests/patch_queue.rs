@@ -685,3 +685,13 @@ fn a_broken_repository_does_not_reach_the_one_around_it() {
     assert!(!f.xtask(&["unpack", "--force"]).status.success());
     assert_eq!(outer(&["tag"]), "");
 }
+
+#[test]
+fn the_real_workspace_leaves_the_test_tree_alone() {
+    // test-each works in vendor/quiche-test-each, which cargo must not take
+    // for a forgotten member of the workspace around it.
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
+    let manifest: toml::Table = fs::read_to_string(manifest).unwrap().parse().unwrap();
+    let exclude = manifest["workspace"]["exclude"].as_array().unwrap();
+    assert!(exclude.iter().any(|e| e.as_str() == Some("vendor")));
+}

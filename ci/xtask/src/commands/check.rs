@@ -60,8 +60,8 @@ pub fn check(project: &Project) -> Result<()> {
     check_vendor(project, &git)?;
 
     println!(
-        "{} patches apply to {} {} and export byte for byte",
-        rendered.files.len(),
+        "{} applied to {} {}, exported again, and compared byte for byte",
+        Project::patches(rendered.files.len()),
         queue.upstream.name(),
         queue.upstream.version()
     );

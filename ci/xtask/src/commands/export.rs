@@ -40,9 +40,9 @@ pub fn export(project: &Project) -> Result<()> {
     }
 
     println!(
-        "{}: {} patches",
+        "{}: {}",
         project.shown(&queue.dir),
-        rendered.files.len()
+        Project::patches(rendered.files.len())
     );
     Stamp::store(&git, &project.queue()?)
 }

@@ -78,10 +78,10 @@ pub fn unpack(project: &Project, local: LocalWork) -> Result<()> {
     Stamp::store(&git, &queue)?;
 
     println!(
-        "{shown}: {} {} with {} patches",
+        "{shown}: {} {} with {}",
         queue.upstream.name(),
         queue.upstream.version(),
-        queue.series.patches().count()
+        Project::patches(queue.series.patches().count())
     );
 
     Ok(())
