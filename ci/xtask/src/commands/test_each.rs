@@ -1,0 +1,154 @@
+//! Runs quiche's own suite after every patch of the series.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::bail;
+use anyhow::Context;
+use anyhow::Result;
+
+use super::Project;
+use crate::git::Git;
+use crate::vendor;
+
+/// Which patches to test, counted from 1.
+#[derive(Clone, Copy, Debug)]
+pub enum Selection {
+    /// This one and all after it.
+    From(usize),
+    /// This one.
+    Only(usize),
+}
+
+/// Checks out each selected commit beside `vendor/quiche`, where relative
+/// paths mean the same, and runs `cargo test` there.
+pub fn test_each(project: &Project, selection: Selection, cargo_args: &[String]) -> Result<()> {
+    let git = project.vendor();
+    vendor::require_clean(&git)?;
+
+    let range = format!("{}..HEAD", vendor::BASE);
+    let log = git.text(&["log", "--reverse", "--format=%H %s", &range])?;
+    let commits: Vec<_> = log.lines().filter_map(|l| l.split_once(' ')).collect();
+
+    let (first, last) = match selection {
+        Selection::From(n) => (n, commits.len()),
+        Selection::Only(n) => (n, n),
+    };
+
+    if commits.is_empty() {
+        println!("the series is empty: nothing to test");
+        return Ok(());
+    }
+
+    if first == 0 || last > commits.len() || first > last {
+        bail!("the series has the patches 1 to {}", commits.len());
+    }
+
+    let tree = Worktree::add(&git, &project.root.join("vendor/quiche-test-each"))?;
+
+    for number in first..=last {
+        let (commit, subject) = commits[number - 1];
+        let started = Instant::now();
+
+        println!("[{number}/{}] {subject}", commits.len());
+        tree.check_out(commit)?;
+
+        if !cargo_test(project, tree.path(), cargo_args)? {
+            bail!(
+                "the tests fail at patch {number}, `{subject}`.\n\
+                 To mend it: cd {}, `git rebase --interactive {}` with `edit` \
+                 for that commit, then `cargo xtask quiche export` and \
+                 `cargo xtask quiche test-each --from {number}`.",
+                project.shown(git.dir()),
+                vendor::BASE
+            );
+        }
+
+        println!(
+            "[{number}/{}] passed in {} s",
+            commits.len(),
+            started.elapsed().as_secs()
+        );
+    }
+
+    Ok(())
+}
+
+fn cargo_test(project: &Project, dir: &Path, args: &[String]) -> Result<bool> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut cmd = Command::new(cargo);
+
+    // Set by cargo for xtask itself; build scripts must not see them.
+    for name in ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH"] {
+        cmd.env_remove(name);
+    }
+
+    if std::env::var_os("CARGO_TARGET_DIR").is_none() {
+        cmd.env(
+            "CARGO_TARGET_DIR",
+            project.root.join("target/quiche-test-each"),
+        );
+    }
+
+    let status = cmd
+        .args(["test", "--locked", "--lib"])
+        .args(args)
+        .current_dir(dir)
+        .status()
+        .context("cannot run cargo")?;
+
+    Ok(status.success())
+}
+
+/// A second work tree of a repository, removed when dropped.
+struct Worktree<'a> {
+    owner: &'a Git,
+    git: Git,
+}
+
+impl<'a> Worktree<'a> {
+    fn add(owner: &'a Git, path: &Path) -> Result<Worktree<'a>> {
+        let worktree = Worktree {
+            owner,
+            git: Git::at(path),
+        };
+
+        // A run that was killed leaves one behind.
+        worktree.remove();
+        owner
+            .command()
+            .args(["worktree", "add", "--quiet", "--force", "--detach"])
+            .arg(path)
+            .arg(vendor::BASE)
+            .status()?;
+
+        if !worktree.git.is_repository() {
+            bail!("cannot make the work tree {}", path.display());
+        }
+
+        Ok(worktree)
+    }
+
+    fn path(&self) -> &Path {
+        self.git.dir()
+    }
+
+    fn check_out(&self, commit: &str) -> Result<()> {
+        self.git
+            .text(&["checkout", "--quiet", "--force", "--detach", commit])?;
+        Ok(())
+    }
+
+    fn remove(&self) {
+        // Failing to tidy up is no reason to fail; the next run tries again.
+        let _ = std::fs::remove_dir_all(self.git.dir());
+        let _ = self.owner.output(&["worktree", "prune"]);
+    }
+}
+
+impl Drop for Worktree<'_> {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
