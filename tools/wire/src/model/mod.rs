@@ -1,0 +1,46 @@
+//! What an emulated link does to frames, as a pure function of arrival times, sizes and a seed.
+//!
+//! ```text
+//! frame -> up? -> queue (drop-tail) -> server (rate) -> loss -> delay -> due
+//! ```
+//!
+//! - The server sends one frame at a time: `departure = max(server free, arrival) + 8 * size / rate`.
+//! - Loss comes after the server, so a lost frame has used its share of the rate, as a frame
+//!   corrupted on the air does and as netem behind a shaper behaves.
+//! - Frames never overtake each other within a direction.
+//! - One number is drawn per arriving frame and purpose whatever the frame's fate, so the loss
+//!   sequence depends on the frame's index and on nothing else.
+//!
+//! Rate, queue and counters see a frame's *charged size*: by default its IP bytes, that is the
+//! Ethernet frame without its 14-byte header (and without FCS, which AF_PACKET never shows), plus
+//! a configured framing overhead (0 = IP, 14 = Ethernet, 38 = on the wire).
+
+mod direction;
+mod loss;
+mod queue;
+mod schedule;
+mod seed;
+mod server;
+
+pub use direction::Direction;
+pub use direction::DirectionConfig;
+pub use direction::Fate;
+pub use direction::ScheduleInForce;
+pub use loss::Loss;
+pub use loss::LossModel;
+pub use queue::QueueLimit;
+pub use schedule::Change;
+pub use schedule::Event;
+pub use schedule::Schedule;
+pub use seed::Purpose;
+pub use seed::Seeds;
+pub use seed::Way;
+
+/// Nanoseconds since the link came up.
+pub type Nanos = u64;
+
+/// Length of the Ethernet header that the charged size leaves out, in bytes.
+pub const ETHERNET_HEADER: u32 = 14;
+
+/// Charged size of a full Ethernet frame (MTU 1500, framing overhead 0), in bytes.
+pub const FULL_FRAME: u64 = 1500;
