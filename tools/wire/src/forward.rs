@@ -2,8 +2,10 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::io::Write;
 use std::time::Duration;
 
+use anyhow::Context;
 use mpq_wire::histogram::Lateness;
 use mpq_wire::model::Change;
 use mpq_wire::model::Direction;
@@ -21,6 +23,7 @@ use crate::port::Port;
 use crate::port::Received;
 use crate::port::BATCH;
 use crate::port::SLOT;
+use crate::report::Directions;
 use crate::system;
 use crate::system::Signals;
 
@@ -250,7 +253,8 @@ impl Wire {
                 }
             }
             for lane in &mut self.lanes {
-                lane.receive(&mut self.batch, self.epoch_ns)?;
+                lane.receive(&mut self.batch, self.epoch_ns)
+                    .context("cannot receive; both interfaces must be up: `ip link set dev NAME up`")?;
             }
             for lane in &mut self.lanes {
                 lane.send_due(&mut self.batch, self.epoch_ns);
@@ -294,15 +298,16 @@ impl Wire {
             return Ok(false);
         };
         for line in lines {
-            match control::parse(&line) {
+            let answer = match control::parse(&line) {
                 Ok(Command::Quit) => return Ok(false),
-                Ok(Command::Stats) => println!("{}", serde_json::to_string(&crate::report::Directions::of(self))?),
+                Ok(Command::Stats) => serde_json::to_string(&Directions::of(self))?,
                 Ok(Command::Change(way, change)) => match self.change(way, change) {
-                    Ok(()) => println!("ok {} at {:.6} s", line.trim(), self.now() as f64 / 1e9),
-                    Err(error) => println!("error {error}"),
+                    Ok(()) => format!("ok {} at {:.6} s", line.trim(), self.now() as f64 / 1e9),
+                    Err(error) => format!("error {error}"),
                 },
-                Err(error) => println!("error {error}"),
-            }
+                Err(error) => format!("error {error}"),
+            };
+            writeln!(io::stdout(), "{answer}")?;
         }
         Ok(true)
     }

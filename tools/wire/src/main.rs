@@ -7,6 +7,7 @@ mod port;
 mod report;
 mod system;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -57,7 +58,7 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
     ];
     let control = if cli.control { Control::stdin()? } else { Control::none() };
     let mut wire = Wire::new(lanes, least_delay, cli.tick, control, signals)?;
-    println!("ready");
+    writeln!(std::io::stdout(), "ready")?;
     wire.run(|wire| report::write(cli, realtime.is_ok(), wire))?;
     report::write(cli, realtime.is_ok(), &mut wire)
 }
