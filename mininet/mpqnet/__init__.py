@@ -1,0 +1,1 @@
+"""Mininet experiments over emulated links."""

@@ -1,0 +1,97 @@
+"""Two hosts joined by disjoint paths, one link each.
+
+    client  10.1.0.1 --wifi-- 10.1.0.2  server
+            10.2.0.1 --lte--- 10.2.0.2
+"""
+
+import contextlib
+
+from mininet.net import Mininet
+
+from .link import EmulatedLink, LinkError
+from .process import CommandError, run
+
+FIRST_TABLE = 101
+
+
+class DisjointPaths:
+    """A context manager: the topology stands inside `with` and is gone after it, whatever happens.
+
+    `links` are scenario.Link; the other arguments are those of EmulatedLink.
+    """
+
+    def __init__(self, links, backend, seed=1, wire=None, report=None):
+        self.shapes = links
+        self.options = {"backend": backend, "seed": seed, "wire": wire, "report": report}
+        self.net = self.client = self.server = None
+        self.links = {}
+
+    def __enter__(self):
+        self.net = Mininet(controller=None)
+        try:
+            self.client = self.net.addHost("client", ip=None)
+            self.server = self.net.addHost("server", ip=None)
+            for host in (self.client, self.server):
+                self._prepare(host)
+            for index, shape in enumerate(self.shapes, 1):
+                self._add(index, shape)
+            self._check_paths()
+        except BaseException:
+            self.net.stop()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.net.stop()
+
+    def client_address(self, name):
+        """The client's address on the link `name`."""
+        return self.links[name].intf1.IP()
+
+    def server_address(self, name):
+        """The server's address on the link `name`."""
+        return self.links[name].intf2.IP()
+
+    @staticmethod
+    def _prepare(host):
+        run(host, "ip", "link", "set", "dev", "lo", "up")
+        # Any host address may be reached over any path, so no reverse-path filter.
+        run(host, "sysctl", "-qw", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.default.rp_filter=0")
+        # Not every kernel has these per namespace; then the system's own limits hold.
+        for name in ("rmem_max", "wmem_max"):
+            with contextlib.suppress(CommandError):
+                run(host, "sysctl", "-qw", f"net.core.{name}=8388608")
+
+    def _add(self, index, shape):
+        link = self.net.addLink(self.client, self.server, cls=EmulatedLink, shape=shape, **self.options)
+        self.links[shape.name] = link
+        client, server = link.intf1, link.intf2
+        for intf, side in ((client, 1), (server, 2)):
+            intf.setIP(f"10.{index}.0.{side}/24")
+            run(intf.node, "sysctl", "-qw", f"net.ipv4.conf.{intf.name}.rp_filter=0")
+            intf.updateAddr()
+            if not intf.IP() or not intf.MAC():
+                raise LinkError(f"{intf.name}: the address was not set")
+        for intf, peer in ((client, server), (server, client)):
+            run(intf.node, "ip", "neigh", "replace", peer.IP(), "lladdr", peer.MAC(), "dev", intf.name,
+                "nud", "permanent")
+        # What leaves from an address leaves by its link, wherever it goes. The server needs no such
+        # rule: each client address is on the subnet of its link.
+        table = FIRST_TABLE + index - 1
+        run(self.client, "ip", "route", "add", "default", "via", server.IP(), "dev", client.name, "table", table)
+        run(self.client, "ip", "rule", "add", "from", client.IP(), "table", table)
+        link.start()
+
+    def _check_paths(self):
+        """Each client address must reach each server address."""
+        for source in self.links:
+            for target in self.links:
+                address, peer = self.client_address(source), self.server_address(target)
+                try:
+                    run(self.client, "ping", "-n", "-q", "-c", 1, "-W", 3, "-I", address, peer)
+                except CommandError:
+                    # One lost ping may be the link's own loss.
+                    try:
+                        run(self.client, "ping", "-n", "-q", "-c", 5, "-i", "0.2", "-W", 3, "-I", address, peer)
+                    except CommandError as error:
+                        raise LinkError(f"no path from {address} ({source}) to {peer} ({target}): {error}") from error
