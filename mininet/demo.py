@@ -1,0 +1,199 @@
+"""The demonstration: a video and a download over WiFi, over LTE and over both, on emulated links.
+
+Run it by `ci/demo`, which builds what it needs. Needs root.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import re
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from mpqnet import page, process, results, scenario
+from mpqnet.link import LinkError, choose_backend
+from mpqnet.live import Status, run_live
+from mpqnet.process import CommandError
+from mpqnet.topology import DisjointPaths
+
+PORT = 4433
+HERE = Path(__file__).resolve().parent
+
+
+class Server:
+    """`mpq serve` on the server host, as a context manager."""
+
+    def __init__(self, net, mpq, directory):
+        self.net, self.mpq, self.directory = net, mpq, directory
+        self.child = None
+        self.fingerprint = None
+
+    def __enter__(self):
+        addresses = [self.net.server_address(name) for name in self.net.links]
+        command = [str(self.mpq), "serve", str(self.directory), "--quiet"]
+        for address in addresses:
+            command += ["--listen", f"{address}:{PORT}", "--name", address]
+        self.child = self.net.server.popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                           stderr=subprocess.PIPE, bufsize=0)
+        try:
+            self.fingerprint = self._wait_for_fingerprint()
+            self._wait_for_sockets(len(addresses))
+        except BaseException:
+            process.stop(self.child)
+            raise
+        return self
+
+    def _wait_for_fingerprint(self, timeout_s=15):
+        """`mpq serve` prints its self-signed certificate's SHA-256, which the clients then demand."""
+        said, deadline = "", time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            if not select.select([self.child.stderr], [], [], 0.2)[0]:
+                continue
+            data = self.child.stderr.read(4096)
+            said += data.decode(errors="replace")
+            if match := re.search(r"SHA-256 ([0-9a-fA-F:]{64,95})\s", said):
+                return match[1]
+            if not data:
+                break
+        raise CommandError(f"mpq serve did not start; it said: {said.strip() or 'nothing'}")
+
+    def _wait_for_sockets(self, count, timeout_s=15):
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            shown = process.run(self.net.server, "ss", "-Hlun", f"sport = :{PORT}")
+            if len(shown.splitlines()) >= count:
+                return
+            time.sleep(0.05)
+        raise CommandError(f"mpq serve does not listen on port {PORT} of {count} addresses")
+
+    def __exit__(self, *_):
+        process.stop(self.child)
+
+
+def sha256_of(file):
+    with open(file, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def client_command(arguments, verb, net, server, links, resource, report):
+    """The command of `mpq play` or `mpq get` over the paths of `links`."""
+    url = f"https://{net.server_address(links[0])}:{PORT}/{resource}"
+    command = [arguments.mpq, verb, url, f"--json={report}", "--pin", server.fingerprint]
+    for link in links:
+        command += ["--path", net.client_address(link)]
+    return command
+
+
+def run_stages(arguments, plan, net, server, out):
+    """Plays and downloads over each choice of paths; returns both by name."""
+    runs = {**{name: [name] for name in net.links}, "both": list(net.links)}
+    total, stage = 2 * len(runs), 0
+    plays, gets = {}, {}
+    expected = sha256_of(arguments.content / arguments.bulk)
+    for name, links in runs.items():
+        stage += 1
+        report = out / f"play-{name}.json"
+        command = client_command(arguments, "play", net, server, links, arguments.mpd, report)
+        run_live(net.client, command, f"[{stage}/{total}] play over {name}", plan.traffic.play_timeout_s,
+                 out / f"play-{name}.log")
+        plays[name] = results.load_play(report)
+    for name, links in runs.items():
+        stage += 1
+        report, target = out / f"get-{name}.json", out / f"get-{name}.bin"
+        command = client_command(arguments, "get", net, server, links, arguments.bulk, report)
+        target.unlink(missing_ok=True)
+        try:
+            run_live(net.client, [*command, "-o", target], f"[{stage}/{total}] download over {name}",
+                     plan.traffic.get_timeout_s, out / f"get-{name}.log")
+            if (got := sha256_of(target)) != expected:
+                raise results.ResultError(f"the download over {name} is damaged: SHA-256 {got}, not {expected}")
+        finally:
+            target.unlink(missing_ok=True)
+        gets[name] = results.load_get(report)
+        if gets[name].sha256 != expected:
+            raise results.ResultError(f"get-{name}.json states SHA-256 {gets[name].sha256}, not {expected}")
+    return plays, gets
+
+
+def measure_links(net):
+    """Measures every link; returns a line about each."""
+    notes = []
+    for index, (name, link) in enumerate(net.links.items(), 1):
+        status = Status(f"measuring link {name} ({index} of {len(net.links)})")
+        status.show("RTT, loss and rate of full-size UDP, both ways")
+        figures = link.measure()
+        text = (f"RTT {figures['rtt_ms']:.1f} ms, {figures['up_bps'] / 1e6:.2f} Mbit/s up, "
+                f"{figures['down_bps'] / 1e6:.2f} Mbit/s down")
+        status.show(text, final=True)
+        notes.append(f"{name}: asked for {link.shape.rate_bps / 1e6:g} Mbit/s, RTT {link.shape.rtt_s * 1e3:g} ms; "
+                     f"measured {text} ({link.backend} backend)")
+    return notes
+
+
+def demo(arguments):
+    """Runs everything; returns the exit status."""
+    plan = scenario.load(arguments.scenario)
+    out = arguments.out
+    out.mkdir(parents=True, exist_ok=True)
+    print(f"Question: {plan.question}\nExpected: {plan.expected}\n")
+    backend = choose_backend(arguments.backend)
+    with DisjointPaths(plan.links, backend, seed=plan.seed, wire=arguments.wire, report=out) as net:
+        notes = measure_links(net)
+        link_of = {net.client_address(name): name for name in net.links}
+        with Server(net, arguments.mpq, arguments.content) as server:
+            plays, gets = run_stages(arguments, plan, net, server, out)
+    notes.append(f"Linux {platform.release()}, {os.cpu_count()} processors, seed {plan.seed}")
+    data = results.summary(plays, gets, link_of)
+    (out / "summary.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    (out / "index.html").write_text(page.page(plan, data, plays, gets, link_of, notes), encoding="utf-8")
+    print("\n" + results.table(data) + "\n")
+    print(f"Figures: {out / 'index.html'}\nSummary: {out / 'summary.json'}")
+    problems = results.shortfalls(data)
+    for problem in problems:
+        print(f"FAILED: {problem}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+def parse_arguments(words=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--content", type=Path, required=True, help="directory that is served")
+    parser.add_argument("--mpd", default="manifest.mpd", help="the video's manifest in it (default: %(default)s)")
+    parser.add_argument("--bulk", default="bulk.bin", help="the file to download in it (default: %(default)s)")
+    parser.add_argument("--mpq", type=Path, required=True, help="the mpq program")
+    parser.add_argument("--wire", type=Path, required=True, help="the mpq-wire program, for kernels without netem")
+    parser.add_argument("--scenario", type=Path, default=HERE / "scenarios" / "demo.toml")
+    parser.add_argument("--out", type=Path, default=Path("out/demo"), help="where results go (default: %(default)s)")
+    parser.add_argument("--backend", choices=("auto", "netem", "wire"), default="auto")
+    arguments = parser.parse_args(words)
+    # Children run in the directory of their node's shell, so paths must not be relative.
+    for name in ("content", "mpq", "wire", "scenario", "out"):
+        setattr(arguments, name, getattr(arguments, name).resolve())
+    for file in (arguments.content / arguments.mpd, arguments.content / arguments.bulk, arguments.mpq,
+                 arguments.wire, arguments.scenario):
+        if not file.is_file():
+            parser.error(f"{file} is missing; ci/demo makes all that is needed")
+    return arguments
+
+
+def main():
+    arguments = parse_arguments()
+    if os.geteuid() != 0:
+        print("demo: network namespaces need root; run ci/demo, or this under sudo", file=sys.stderr)
+        return 2
+    try:
+        return demo(arguments)
+    except (scenario.ScenarioError, LinkError, CommandError, results.ResultError) as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\ndemo: interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
