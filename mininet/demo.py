@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import platform
+import random
 import re
 import select
 import subprocess
@@ -22,6 +23,7 @@ from mpqnet.process import CommandError
 from mpqnet.topology import DisjointPaths
 
 PORT = 4433
+BULK = "bulk.bin"
 HERE = Path(__file__).resolve().parent
 
 
@@ -75,6 +77,11 @@ class Server:
         process.stop(self.child)
 
 
+def make_bulk(file, size, seed):
+    """Writes the file to download: `size` bytes that no compression shortens, the same for each seed."""
+    file.write_bytes(random.Random(seed).randbytes(size))
+
+
 def sha256_of(file):
     with open(file, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
@@ -94,7 +101,7 @@ def run_stages(arguments, plan, net, server, out):
     runs = {**{name: [name] for name in net.links}, "both": list(net.links)}
     total, stage = 2 * len(runs), 0
     plays, gets = {}, {}
-    expected = sha256_of(arguments.content / arguments.bulk)
+    expected = sha256_of(arguments.content / BULK)
     for name, links in runs.items():
         stage += 1
         report = out / f"play-{name}.json"
@@ -105,7 +112,7 @@ def run_stages(arguments, plan, net, server, out):
     for name, links in runs.items():
         stage += 1
         report, target = out / f"get-{name}.json", out / f"get-{name}.bin"
-        command = client_command(arguments, "get", net, server, links, arguments.bulk, report)
+        command = client_command(arguments, "get", net, server, links, BULK, report)
         target.unlink(missing_ok=True)
         try:
             run_live(net.client, [*command, "-o", target], f"[{stage}/{total}] download over {name}",
@@ -140,6 +147,7 @@ def demo(arguments):
     plan = scenario.load(arguments.scenario)
     out = arguments.out
     out.mkdir(parents=True, exist_ok=True)
+    make_bulk(arguments.content / BULK, plan.traffic.bulk_bytes, plan.seed)
     print(f"Question: {plan.question}\nExpected: {plan.expected}\n")
     backend = choose_backend(arguments.backend)
     with DisjointPaths(plan.links, backend, seed=plan.seed, wire=arguments.wire, report=out) as net:
@@ -161,9 +169,8 @@ def demo(arguments):
 
 def parse_arguments(words=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--content", type=Path, required=True, help="directory that is served")
+    parser.add_argument("--content", type=Path, required=True, help="directory with the video; the file to download is put there")
     parser.add_argument("--mpd", default="manifest.mpd", help="the video's manifest in it (default: %(default)s)")
-    parser.add_argument("--bulk", default="bulk.bin", help="the file to download in it (default: %(default)s)")
     parser.add_argument("--mpq", type=Path, required=True, help="the mpq program")
     parser.add_argument("--wire", type=Path, required=True, help="the mpq-wire program, for kernels without netem")
     parser.add_argument("--scenario", type=Path, default=HERE / "scenarios" / "demo.toml")
@@ -173,8 +180,7 @@ def parse_arguments(words=None):
     # Children run in the directory of their node's shell, so paths must not be relative.
     for name in ("content", "mpq", "wire", "scenario", "out"):
         setattr(arguments, name, getattr(arguments, name).resolve())
-    for file in (arguments.content / arguments.mpd, arguments.content / arguments.bulk, arguments.mpq,
-                 arguments.wire, arguments.scenario):
+    for file in (arguments.content / arguments.mpd, arguments.mpq, arguments.wire, arguments.scenario):
         if not file.is_file():
             parser.error(f"{file} is missing; ci/demo makes all that is needed")
     return arguments

@@ -22,7 +22,7 @@ class Status:
         self.label, self.out, self.start = label, out, time.monotonic()
         self.terminal = out.isatty()
         self.every_s = every_s or (0.2 if self.terminal else 5.0)
-        self.shown_at = 0.0
+        self.shown_at = 0.0 if self.terminal else self.start
 
     def show(self, text, final=False):
         """Shows `text` unless the last one was shown a moment ago; the final one always."""

@@ -77,8 +77,9 @@ def figure(plays, gets, link_of):
     pyplot.close(drawing)
     svg = out.getvalue()
     svg = svg[svg.index("<svg"):]
-    # matplotlib writes the vocabulary of its metadata as links; a page without references needs none.
-    return re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    # Inside HTML, SVG needs neither metadata nor name spaces: so the page holds no address at all.
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    return re.sub(r' xmlns(:xlink)?="[^"]*"', "", svg)
 
 
 def page(scenario, data, plays, gets, link_of, notes):
