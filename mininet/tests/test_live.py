@@ -1,0 +1,46 @@
+import io
+import subprocess
+
+import pytest
+
+from mpqnet import live
+from mpqnet.process import CommandError
+
+
+class Node:
+    """A node whose namespace is this one."""
+    name = "here"
+
+    @staticmethod
+    def popen(command, **streams):
+        return subprocess.Popen(command, **streams)
+
+
+def test_last_line_is_what_a_terminal_shows():
+    assert live.last_line("one\rtwo\x1b[K\n\x1b[32m three \x1b[0m\r\n\n") == "three"
+    assert live.last_line("") == ""
+
+
+def test_output_goes_to_the_log(tmp_path):
+    log = tmp_path / "log"
+    live.run_live(Node, ["sh", "-c", "test -t 2 && echo a terminal >&2"], "[1/1]", 10, log)
+    assert b"a terminal" in log.read_bytes()
+
+
+def test_a_failure_quotes_the_last_line_and_names_the_log(tmp_path):
+    with pytest.raises(CommandError, match="no route.*see .*log"):
+        live.run_live(Node, ["sh", "-c", "echo no route; exit 3"], "[1/1]", 10, tmp_path / "log")
+
+
+def test_a_command_that_hangs_is_ended(tmp_path):
+    with pytest.raises(CommandError, match="took longer"):
+        live.run_live(Node, ["sleep", "60"], "[1/1]", 0.3, tmp_path / "log")
+
+
+def test_status_lines_are_rare_where_there_is_no_terminal():
+    out = io.StringIO()
+    status = live.Status("[1/6]", out, every_s=100)
+    for _ in range(5):
+        status.show("busy")
+    status.show("done", final=True)
+    assert out.getvalue().count("\n") == 1 and "done" in out.getvalue()
