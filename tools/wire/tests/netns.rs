@@ -1,0 +1,265 @@
+//! The program in real network namespaces. Needs root: set MPQ_NET_TESTS=1 to run these.
+
+use std::fs::File;
+use std::io::BufRead;
+use std::io::BufReader;
+use std::io::Write;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+const PATIENCE: Duration = Duration::from_secs(3);
+const FULL_PAYLOAD: usize = 1472;
+
+/// Two ends and a wire between them, gone when dropped.
+struct Net {
+    spaces: [String; 3],
+    wire: Option<Child>,
+    replies: Option<BufReader<std::process::ChildStdout>>,
+    report: std::path::PathBuf,
+}
+
+fn command(line: &str) {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let output = Command::new(words[0]).args(&words[1..]).output().expect(line);
+    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+impl Net {
+    /// `None`, with the reason printed, where these tests are not asked for.
+    fn new(test: &str, wire: &str) -> Option<Net> {
+        if std::env::var_os("MPQ_NET_TESTS").is_none_or(|value| value != "1") {
+            eprintln!("skipped {test}: needs root and network namespaces; set MPQ_NET_TESTS=1");
+            return None;
+        }
+        let space = |side| format!("mpqwire-{}-{test}-{side}", std::process::id());
+        let report = std::env::temp_dir().join(space("json"));
+        let mut net = Net { spaces: ["a", "m", "b"].map(space), wire: None, replies: None, report };
+        for space in &net.spaces {
+            command(&format!("ip netns add {space}"));
+        }
+        let [a, m, b] = &net.spaces;
+        for (space, outer, inner, address) in [(a, "va", "wa", "10.99.0.1"), (b, "vb", "wb", "10.99.0.2")] {
+            command(&format!("ip link add name {outer} netns {space} type veth peer name {inner} netns {m}"));
+            command(&format!("ip -n {space} addr add {address}/24 dev {outer}"));
+            for (space, interface) in [(space, outer), (m, inner)] {
+                let off = "tso off gso off gro off tx off rx off";
+                command(&format!("ip netns exec {space} ethtool -K {interface} {off}"));
+                command(&format!("ip netns exec {space} sysctl -qw net.ipv6.conf.{interface}.disable_ipv6=1"));
+                command(&format!("ip -n {space} link set dev {interface} up"));
+            }
+        }
+        let program = env!("CARGO_BIN_EXE_mpq-wire");
+        let mut child = Command::new("ip")
+            .args(["netns", "exec", m, program, "--a", "wa", "--b", "wb", "--control", "--json"])
+            .arg(&net.report)
+            .args(wire.split_whitespace())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("mpq-wire starts");
+        net.replies = child.stdout.take().map(BufReader::new);
+        net.wire = Some(child);
+        assert_eq!(net.reply(), "ready");
+        Some(net)
+    }
+
+    fn reply(&mut self) -> String {
+        let mut line = String::new();
+        self.replies.as_mut().unwrap().read_line(&mut line).unwrap();
+        line.trim().into()
+    }
+
+    fn tell(&mut self, text: &str) -> String {
+        let input = self.wire.as_mut().unwrap().stdin.as_mut().unwrap();
+        writeln!(input, "{text}").unwrap();
+        self.reply()
+    }
+
+    /// UDP sockets at the two ends, connected to each other; neighbours are resolved already.
+    fn sockets(&self) -> (UdpSocket, UdpSocket) {
+        let bind = |space: &str, address: &'static str| {
+            let file = File::open(format!("/run/netns/{space}")).unwrap();
+            // A thread of its own enters the namespace; the socket stays there when it is done.
+            thread::spawn(move || {
+                let result = unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) };
+                assert_eq!(result, 0, "setns: {}", std::io::Error::last_os_error());
+                UdpSocket::bind(address).unwrap()
+            })
+            .join()
+            .unwrap()
+        };
+        let a = bind(&self.spaces[0], "10.99.0.1:7000");
+        let b = bind(&self.spaces[2], "10.99.0.2:7000");
+        a.connect("10.99.0.2:7000").unwrap();
+        b.connect("10.99.0.1:7000").unwrap();
+        for socket in [&a, &b] {
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        }
+        a.send(b"x").unwrap();
+        assert_eq!(b.recv(&mut [0; 16]).unwrap(), 1);
+        b.send(b"x").unwrap();
+        assert_eq!(a.recv(&mut [0; 16]).unwrap(), 1);
+        (a, b)
+    }
+
+    /// Ends the wire by closing its input, and returns its report.
+    fn finish(mut self) -> serde_json::Value {
+        let mut child = self.wire.take().unwrap();
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
+        serde_json::from_str(&std::fs::read_to_string(&self.report).unwrap()).unwrap()
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.wire.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        for space in &self.spaces {
+            let _ = Command::new("ip").args(["netns", "del", space]).output();
+        }
+        let _ = std::fs::remove_file(&self.report);
+    }
+}
+
+/// Datagrams that arrive at `socket` until none does for `quiet`.
+fn count_until_quiet(socket: &UdpSocket, quiet: Duration) -> usize {
+    socket.set_read_timeout(Some(quiet)).unwrap();
+    let mut buffer = [0; 2048];
+    let mut count = 0;
+    while socket.recv(&mut buffer).is_ok() {
+        count += 1;
+    }
+    count
+}
+
+#[test]
+fn a_round_trip_takes_both_delays() {
+    let Some(net) = Net::new("rtt", "--rate 12mbit --delay 10ms --b-to-a delay=30ms") else { return };
+    let (a, b) = net.sockets();
+    let mut buffer = [0; 64];
+    let mut times: Vec<Duration> = (0..11)
+        .map(|_| {
+            let start = Instant::now();
+            a.send(b"ping").unwrap();
+            b.recv(&mut buffer).unwrap();
+            b.send(b"pong").unwrap();
+            a.recv(&mut buffer).unwrap();
+            start.elapsed()
+        })
+        .collect();
+    times.sort();
+    // The least is what the link adds; the rest is the machine's.
+    assert!(times[0] >= Duration::from_millis(40), "{times:?}");
+    assert!(times[5] < Duration::from_millis(80), "{times:?}");
+    net.finish();
+}
+
+#[test]
+fn below_the_rate_nothing_is_lost() {
+    let Some(net) = Net::new("below", "--rate 20mbit --delay 5ms --queue 50packets") else { return };
+    let (a, b) = net.sockets();
+    let counter = thread::spawn(move || count_until_quiet(&b, Duration::from_secs(1)));
+    // One full-size packet takes 0.6 ms at 20 Mbit/s; one goes every 0.75 ms.
+    let start = Instant::now();
+    for i in 0..400 {
+        let due = start + Duration::from_micros(750) * i;
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        a.send(&[0; FULL_PAYLOAD]).unwrap();
+    }
+    assert_eq!(counter.join().unwrap(), 400);
+    let report = net.finish();
+    for counter in ["loss", "queue_drop", "ring_full", "socket_drop", "send_error", "oversize"] {
+        assert_eq!(report["a_to_b"][counter], 0, "{counter}");
+    }
+    assert_eq!(report["a_to_b"]["unfinished_checksum"], 0);
+}
+
+#[test]
+fn overload_fills_the_queue_and_drops_the_rest() {
+    // 1500 bytes at 2 Mbit/s take 6 ms: 20 of them fill the queue for 120 ms.
+    let Some(net) = Net::new("overload", "--rate 2mbit --delay 10ms --queue 20packets") else { return };
+    let (a, b) = net.sockets();
+    thread::sleep(Duration::from_millis(20));
+    let start = Instant::now();
+    for _ in 0..100 {
+        a.send(&[0; FULL_PAYLOAD]).unwrap();
+    }
+    let sending = start.elapsed();
+    let mut buffer = [0; 2048];
+    let mut arrived = 0;
+    let mut last = Duration::ZERO;
+    b.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    while b.recv(&mut buffer).is_ok() {
+        arrived += 1;
+        last = start.elapsed();
+    }
+    // The queue's 20, and at most one more for each 6 ms that sending took.
+    assert!((20..=21 + sending.as_millis() as u64 / 6).contains(&arrived), "{arrived} in {sending:?}");
+    assert!(last >= Duration::from_millis(129), "the last came after {last:?}");
+    let report = net.finish();
+    assert_eq!(report["a_to_b"]["queue_drop"].as_u64().unwrap(), 100 - arrived);
+}
+
+#[test]
+fn an_outage_is_silent_and_ends() {
+    let Some(mut net) = Net::new("outage", "--rate 12mbit --delay 5ms") else { return };
+    let (a, b) = net.sockets();
+    assert!(net.tell("down").starts_with("ok"));
+    for _ in 0..10 {
+        a.send(b"into the void").unwrap();
+    }
+    assert_eq!(count_until_quiet(&b, Duration::from_millis(300)), 0);
+    assert!(net.tell("up").starts_with("ok"));
+    a.send(b"back").unwrap();
+    assert_eq!(count_until_quiet(&b, Duration::from_millis(300)), 1);
+    assert!(net.tell("a-to-b loss 100%").starts_with("ok"));
+    a.send(b"lost").unwrap();
+    b.send(b"not lost").unwrap();
+    assert_eq!(count_until_quiet(&b, Duration::from_millis(300)), 0);
+    assert_eq!(count_until_quiet(&a, Duration::from_millis(300)), 1);
+    assert!(net.tell("rate 3").contains("unit is missing"));
+    let stats: serde_json::Value = serde_json::from_str(&net.tell("stats")).unwrap();
+    assert_eq!(stats["a_to_b"]["down_drop"], 10);
+    assert_eq!(stats["a_to_b"]["loss"], 1);
+    net.finish();
+}
+
+#[test]
+fn a_live_outage_drops_what_waits_and_keeps_what_was_sent() {
+    // 1500 bytes take 120 ms at 100 kbit/s. All five arrive at once; one or two are sent by 150 ms.
+    let Some(mut net) = Net::new("waiting", "--rate 100kbit --delay 1s --queue 50packets") else { return };
+    let (a, b) = net.sockets();
+    for _ in 0..5 {
+        a.send(&[0; FULL_PAYLOAD]).unwrap();
+    }
+    thread::sleep(Duration::from_millis(150));
+    assert!(net.tell("down").starts_with("ok"));
+    let arrived = count_until_quiet(&b, Duration::from_secs(2));
+    let report = net.finish();
+    assert_eq!(report["a_to_b"]["down_drop"].as_u64().unwrap() + arrived as u64, 5);
+    assert!(arrived >= 1 && arrived < 5, "{arrived} arrived");
+}
+
+#[test]
+fn signals_write_the_report_and_end_the_link() {
+    let Some(mut net) = Net::new("signals", "--rate 12mbit --delay 1ms") else { return };
+    let pid = net.wire.as_ref().unwrap().id() as libc::pid_t;
+    // `ip netns exec` replaces itself by the program, so its pid is the wire's.
+    unsafe { libc::kill(pid, libc::SIGUSR1) };
+    let deadline = Instant::now() + PATIENCE;
+    while !std::fs::read_to_string(&net.report).is_ok_and(|text| text.ends_with("}\n")) {
+        assert!(Instant::now() < deadline, "no report after SIGUSR1");
+        thread::sleep(Duration::from_millis(10));
+    }
+    unsafe { libc::kill(pid, libc::SIGTERM) };
+    assert!(net.wire.take().unwrap().wait().unwrap().success());
+}
