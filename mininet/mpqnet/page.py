@@ -49,7 +49,7 @@ def _throughput(axes, paths, link_of, colours):
         axes.legend(loc="upper right", fontsize="small")
 
 
-def figure(plays, gets, link_of):
+def draw(plays, gets, link_of):
     """One column a run; rows: throughput per path, buffer and level of the player, throughput of the download."""
     colours = dict(zip(dict.fromkeys(link_of.values()), COLOURS))
     names = list(plays)
@@ -66,12 +66,18 @@ def figure(plays, gets, link_of):
         level.set_ylabel("level, Mbit/s")
         bulk.set_title(f"download: {name}")
         _throughput(bulk, get.paths, link_of, colours)
-        for axes in (throughput, buffer, level, bulk):
-            axes.set_ylim(bottom=0)
-            axes.grid(alpha=0.3)
-            axes.set_xlabel("s")
-            axes.tick_params(labelleft=True)
+    # Limits come last: rows share them, and setting one ends the fitting to what is drawn later.
+    for axes in grid.flat:
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
+        axes.set_xlabel("s")
+        axes.tick_params(labelleft=True)
     drawing.tight_layout()
+    return drawing
+
+
+def inline_svg(drawing):
+    """The drawing as an element for an HTML page; closes it."""
     out = io.StringIO()
     drawing.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     pyplot.close(drawing)
@@ -104,7 +110,7 @@ def page(scenario, data, plays, gets, link_of, notes):
 <table><tr>{"".join(f"<th>{text(cell)}</th>" for cell in head)}</tr>
 {"".join(f"<tr>{row}</tr>" for row in rows)}</table>
 <p>One run each: an illustration, not a measurement with spread.</p>
-{figure(plays, gets, link_of)}
+{inline_svg(draw(plays, gets, link_of))}
 <h2>Links</h2>
 <ul>{"".join(f"<li>{text(note)}</li>" for note in notes)}</ul>
 </body></html>

@@ -1,4 +1,5 @@
 import copy
+import dataclasses
 import json
 import re
 
@@ -116,6 +117,18 @@ def test_rates_from_cumulative_bytes():
     # One sample a second, drawn in half seconds: interpolated.
     assert page.rates([(1000, 125_000)])[1] == pytest.approx([1.0, 1.0])
     assert page.rates([]) == ([], [])
+
+
+def test_no_curve_leaves_its_axes(runs):
+    plays, gets = runs
+    plays["both"] = dataclasses.replace(plays["both"], levels=((0.0, 16e6), (2000.0, 1e6)))
+    drawing = page.draw(plays, gets, LINK_OF)
+    assert len(drawing.axes) == 12
+    for axes in drawing.axes:
+        bottom, top = axes.get_ylim()
+        for line in axes.lines:
+            assert bottom == 0 and max(line.get_ydata()) <= top
+    page.inline_svg(drawing)
 
 
 def test_the_page_is_complete_and_refers_to_nothing_outside(runs):
