@@ -1,4 +1,5 @@
-"""The link class in real namespaces: needs root, and the mpq-wire program named by MPQ_WIRE."""
+"""The link class in real namespaces. Needs root, and mpq-wire: the one that MPQ_WIRE names, or the newest
+that cargo has built."""
 
 import os
 from pathlib import Path
@@ -7,15 +8,30 @@ import pytest
 
 from mpqnet import scenario, units
 
-WIRE = os.environ.get("MPQ_WIRE", "")
+
+
+def find_wire():
+    if named := os.environ.get("MPQ_WIRE"):
+        return Path(named)
+    target = Path(os.environ.get("CARGO_TARGET_DIR") or Path(__file__).parents[2] / "target")
+    built = [file for profile in ("release", "debug") if (file := target / profile / "mpq-wire").is_file()]
+    return max(built, key=lambda file: file.stat().st_mtime, default=None)
+
+
+WIRE = find_wire()
 
 pytestmark = [
+    pytest.mark.netns,
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
-    pytest.mark.skipif(not Path(WIRE).is_file(), reason="set MPQ_WIRE to a built mpq-wire"),
 ]
 
 LINKS = (scenario.Link("wifi", 12_000_000, 0.02, units.Queue(bytes=30_000), 0.0),
          scenario.Link("lte", 8_000_000, 0.05, units.Queue(packets=30), 0.0))
+
+
+@pytest.fixture(autouse=True)
+def wire_is_built():
+    assert WIRE and WIRE.is_file(), "no mpq-wire: `cargo build -p mpq-wire`, or name one by MPQ_WIRE"
 
 
 def interfaces():

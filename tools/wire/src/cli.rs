@@ -114,14 +114,18 @@ impl Cli {
 }
 
 fn override_with(
-    common: &DirectionConfig, option: &str, settings: Option<&str>,
+    common: &DirectionConfig,
+    option: &str,
+    settings: Option<&str>,
 ) -> Result<DirectionConfig, String> {
     let mut config = common.clone();
     for setting in settings.unwrap_or_default().split_whitespace() {
         let in_context = |error: String| format!("{option}: {error}");
-        let (key, value) = setting
-            .split_once('=')
-            .ok_or_else(|| in_context(format!("\"{setting}\": write key=value, for example rate=5mbit")))?;
+        let (key, value) = setting.split_once('=').ok_or_else(|| {
+            in_context(format!(
+                "\"{setting}\": write key=value, for example rate=5mbit"
+            ))
+        })?;
         match key {
             "rate" => config.rate = Some(value.parse().map_err(in_context)?),
             "delay" => config.delay = parse_duration(value).map_err(in_context)?,
@@ -132,7 +136,7 @@ fn override_with(
                 return Err(in_context(format!(
                     "unknown setting \"{key}\"; use rate, delay, queue, loss or schedule"
                 )))
-            },
+            }
         }
     }
     Ok(config)
@@ -146,7 +150,11 @@ mod tests {
 
     fn parse(arguments: &str) -> Result<Cli, clap::Error> {
         let fixed = ["mpq-wire", "--a", "x", "--b", "y"];
-        Cli::try_parse_from(fixed.into_iter().chain(arguments.split(' ').filter(|a| !a.is_empty())))
+        Cli::try_parse_from(
+            fixed
+                .into_iter()
+                .chain(arguments.split(' ').filter(|a| !a.is_empty())),
+        )
     }
 
     #[test]
@@ -165,12 +173,21 @@ mod tests {
         assert_eq!(b_to_a.rate, "12mbit".parse().ok());
         assert_eq!(b_to_a.loss, LossModel::None);
         cli.a_to_b = Some("speed=5mbit".into());
-        assert!(cli.directions().unwrap_err().contains("--a-to-b: unknown setting \"speed\""));
+        assert!(cli
+            .directions()
+            .unwrap_err()
+            .contains("--a-to-b: unknown setting \"speed\""));
     }
 
     #[test]
     fn a_missing_unit_is_an_error_with_a_hint() {
-        for arguments in ["--rate 12", "--delay 10", "--queue 50", "--loss 0.5", "--schedule down@2"] {
+        for arguments in [
+            "--rate 12",
+            "--delay 10",
+            "--queue 50",
+            "--loss 0.5",
+            "--schedule down@2",
+        ] {
             let error = parse(arguments).err().expect(arguments).to_string();
             assert!(error.contains("unit is missing"), "{error}");
         }

@@ -42,11 +42,17 @@ pub struct Control {
 
 impl Control {
     pub fn none() -> Control {
-        Control { input: None, partial: Vec::new() }
+        Control {
+            input: None,
+            partial: Vec::new(),
+        }
     }
 
     pub fn stdin() -> io::Result<Control> {
-        Ok(Control { input: Some(io::stdin()), partial: Vec::new() })
+        Ok(Control {
+            input: Some(io::stdin()),
+            partial: Vec::new(),
+        })
     }
 
     /// The descriptor to poll; -1, which poll skips, where there is none.
@@ -68,18 +74,26 @@ impl Control {
                     io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock => Ok(Some(Vec::new())),
                     _ => Err(error),
                 };
-            },
+            }
             n => self.partial.extend_from_slice(&buffer[..n as usize]),
         }
         let Some(end) = self.partial.iter().rposition(|byte| *byte == b'\n') else {
             if self.partial.len() > LINE_MAX {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "a command line is too long"));
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "a command line is too long",
+                ));
             }
             return Ok(Some(Vec::new()));
         };
         let whole: Vec<u8> = self.partial.drain(..=end).collect();
         let text = String::from_utf8_lossy(&whole);
-        Ok(Some(text.lines().filter(|line| !line.trim().is_empty()).map(String::from).collect()))
+        Ok(Some(
+            text.lines()
+                .filter(|line| !line.trim().is_empty())
+                .map(String::from)
+                .collect(),
+        ))
     }
 }
 
@@ -90,9 +104,15 @@ mod tests {
     #[test]
     fn commands() {
         assert_eq!(parse("down"), Ok(Command::Change(None, Change::Down)));
-        assert_eq!(parse(" b-to-a up "), Ok(Command::Change(Some(Way::BToA), Change::Up)));
+        assert_eq!(
+            parse(" b-to-a up "),
+            Ok(Command::Change(Some(Way::BToA), Change::Up))
+        );
         let rate = Change::Rate("2mbit".parse().unwrap());
-        assert_eq!(parse("a-to-b rate 2mbit"), Ok(Command::Change(Some(Way::AToB), rate)));
+        assert_eq!(
+            parse("a-to-b rate 2mbit"),
+            Ok(Command::Change(Some(Way::AToB), rate))
+        );
         assert_eq!(parse("stats"), Ok(Command::Stats));
         assert!(parse("rate 2").unwrap_err().contains("unit is missing"));
         assert!(parse("a-to-b stats").is_err());

@@ -147,11 +147,18 @@ impl Lane {
             Fate::Lost { .. } => self.counters.loss += 1,
             Fate::QueueDrop => self.counters.queue_drop += 1,
             Fate::Down => self.counters.down_drop += 1,
-            Fate::Deliver { .. } if self.in_flight.len() == self.capacity => self.counters.ring_full += 1,
+            Fate::Deliver { .. } if self.in_flight.len() == self.capacity => {
+                self.counters.ring_full += 1
+            }
             Fate::Deliver { departure, due } => {
-                self.in_flight.push_back(InFlight { slot, len: frame.len as u32, departure, due });
+                self.in_flight.push_back(InFlight {
+                    slot,
+                    len: frame.len as u32,
+                    departure,
+                    due,
+                });
                 return true;
-            },
+            }
         }
         false
     }
@@ -160,7 +167,11 @@ impl Lane {
     fn send_due(&mut self, batch: &mut Batch, epoch_ns: u64) {
         loop {
             let now = system::now_ns().saturating_sub(epoch_ns);
-            let due = self.in_flight.iter().take(BATCH).take_while(|frame| frame.due <= now);
+            let due = self
+                .in_flight
+                .iter()
+                .take(BATCH)
+                .take_while(|frame| frame.due <= now);
             let due = due.map(|frame| (frame.slot, frame.len as usize)).peekable();
             if self.next_due().is_none_or(|next| next > now) {
                 return;
@@ -173,13 +184,13 @@ impl Lane {
                         self.lateness.record(now - frame.due);
                         self.free.push(frame.slot);
                     }
-                },
+                }
                 Err(_) => {
                     if let Some(frame) = self.in_flight.pop_front() {
                         self.counters.send_error += 1;
                         self.free.push(frame.slot);
                     }
-                },
+                }
             }
         }
     }
@@ -189,7 +200,9 @@ impl Lane {
     }
 
     fn change(&mut self, now: Nanos, change: Change) -> Result<(), String> {
-        self.model.change(now, change).map_err(|error| error.to_string())?;
+        self.model
+            .change(now, change)
+            .map_err(|error| error.to_string())?;
         if change == Change::Down {
             while let Some(frame) = self.in_flight.back().filter(|frame| frame.departure > now) {
                 self.free.push(frame.slot);
@@ -224,7 +237,11 @@ pub struct Wire {
 impl Wire {
     /// `least_delay`: the shorter one-way delay. Frames may wait unread for half of it.
     pub fn new(
-        lanes: [Lane; 2], least_delay: Duration, tick: Duration, control: Control, signals: Signals,
+        lanes: [Lane; 2],
+        least_delay: Duration,
+        tick: Duration,
+        control: Control,
+        signals: Signals,
     ) -> io::Result<Wire> {
         Ok(Wire {
             lanes,
@@ -243,7 +260,10 @@ impl Wire {
     }
 
     /// Moves frames until a signal or a command ends it. `report` writes the counters on request.
-    pub fn run(&mut self, mut report: impl FnMut(&mut Wire) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    pub fn run(
+        &mut self,
+        mut report: impl FnMut(&mut Wire) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
         loop {
             self.wait()?;
             while let Some(signal) = self.signals.next() {
@@ -253,8 +273,9 @@ impl Wire {
                 }
             }
             for lane in &mut self.lanes {
-                lane.receive(&mut self.batch, self.epoch_ns)
-                    .context("cannot receive; both interfaces must be up: `ip link set dev NAME up`")?;
+                lane.receive(&mut self.batch, self.epoch_ns).context(
+                    "cannot receive; both interfaces must be up: `ip link set dev NAME up`",
+                )?;
             }
             for lane in &mut self.lanes {
                 lane.send_due(&mut self.batch, self.epoch_ns);
@@ -270,7 +291,11 @@ impl Wire {
     fn wait(&self) -> io::Result<()> {
         let next_due = self.lanes.iter().filter_map(Lane::next_due).min();
         let [a, b] = &self.lanes;
-        let readable = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let readable = |fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        };
         let mut fds = [
             readable(self.signals.fd()),
             readable(self.control.fd()),
@@ -282,13 +307,17 @@ impl Wire {
             Some(due) => {
                 let left = Duration::from_nanos(due.saturating_sub(self.now()));
                 (2, Some(left.min(self.nap).max(self.tick)))
-            },
+            }
         };
         poll(&mut fds[..count], timeout).map(drop)
     }
 
     fn control_is_readable(&self) -> io::Result<bool> {
-        let mut fds = [libc::pollfd { fd: self.control.fd(), events: libc::POLLIN, revents: 0 }];
+        let mut fds = [libc::pollfd {
+            fd: self.control.fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        }];
         Ok(fds[0].fd >= 0 && poll(&mut fds, Some(Duration::ZERO))? > 0)
     }
 
@@ -333,6 +362,10 @@ fn poll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> io::Result<libc:
         tv_sec: time.as_secs() as _,
         tv_nsec: time.subsec_nanos() as _,
     });
-    let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    system::check(unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as _, timeout, std::ptr::null()) })
+    let timeout = timeout
+        .as_ref()
+        .map_or(std::ptr::null(), std::ptr::from_ref);
+    system::check(unsafe {
+        libc::ppoll(fds.as_mut_ptr(), fds.len() as _, timeout, std::ptr::null())
+    })
 }

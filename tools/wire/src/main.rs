@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         Err(error) => {
             eprintln!("mpq-wire: {error:#}");
             ExitCode::FAILURE
-        },
+        }
     }
 }
 
@@ -49,14 +49,28 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
     }
 
     let lane = |rx, tx, config, way| {
-        let seeds = Seeds { master: cli.seed, run: cli.run, link: cli.name.clone(), way };
-        Lane::new(rx, tx, Direction::new(config, rtt, &seeds), forward::ring_slots(config, rtt))
+        let seeds = Seeds {
+            master: cli.seed,
+            run: cli.run,
+            link: cli.name.clone(),
+            way,
+        };
+        Lane::new(
+            rx,
+            tx,
+            Direction::new(config, rtt, &seeds),
+            forward::ring_slots(config, rtt),
+        )
     };
     let lanes = [
         lane(rx_a, tx_b, &a_to_b, Way::AToB),
         lane(rx_b, tx_a, &b_to_a, Way::BToA),
     ];
-    let control = if cli.control { Control::stdin()? } else { Control::none() };
+    let control = if cli.control {
+        Control::stdin()?
+    } else {
+        Control::none()
+    };
     let mut wire = Wire::new(lanes, least_delay, cli.tick, control, signals)?;
     writeln!(std::io::stdout(), "ready")?;
     wire.run(|wire| report::write(cli, realtime.is_ok(), wire))?;

@@ -39,7 +39,8 @@ impl Port {
         let receive = Port::open_receiver(index).with_context(|| {
             format!("cannot receive on {interface}; packet sockets need root or CAP_NET_RAW and CAP_NET_ADMIN")
         })?;
-        let send = Port::open_sender(index).with_context(|| format!("cannot send on {interface}"))?;
+        let send =
+            Port::open_sender(index).with_context(|| format!("cannot send on {interface}"))?;
         Ok((receive, send))
     }
 
@@ -72,7 +73,9 @@ impl Port {
     fn socket() -> io::Result<Port> {
         let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
-        Ok(Port { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+        Ok(Port {
+            fd: unsafe { OwnedFd::from_raw_fd(fd) },
+        })
     }
 
     fn set<T>(&self, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
@@ -100,7 +103,9 @@ impl Port {
         let mut size = mem::size_of_val(&statistics) as libc::socklen_t;
         let pointer = (&raw mut statistics).cast();
         let option = libc::PACKET_STATISTICS;
-        match check(unsafe { libc::getsockopt(self.fd(), libc::SOL_PACKET, option, pointer, &mut size) }) {
+        match check(unsafe {
+            libc::getsockopt(self.fd(), libc::SOL_PACKET, option, pointer, &mut size)
+        }) {
             Ok(_) => u64::from(statistics.tp_drops),
             Err(_) => 0,
         }
@@ -145,7 +150,10 @@ impl Batch {
         let n = slots.len().min(BATCH);
         for (i, slot) in slots[..n].iter().enumerate() {
             let frame = &mut ring[*slot as usize * SLOT..][..SLOT];
-            self.vectors[i] = libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: SLOT };
+            self.vectors[i] = libc::iovec {
+                iov_base: frame.as_mut_ptr().cast(),
+                iov_len: SLOT,
+            };
             let header = &mut self.headers[i].msg_hdr;
             header.msg_iov = &mut self.vectors[i];
             header.msg_iovlen = 1;
@@ -155,7 +163,9 @@ impl Batch {
         // MSG_TRUNC: report the true length of a frame that does not fit.
         let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
         let headers = self.headers.as_mut_ptr();
-        match check(unsafe { libc::recvmmsg(port.fd(), headers, n as _, flags as _, std::ptr::null_mut()) }) {
+        match check(unsafe {
+            libc::recvmmsg(port.fd(), headers, n as _, flags as _, std::ptr::null_mut())
+        }) {
             Ok(count) => Ok(count as usize),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
             Err(error) => Err(error),
@@ -176,15 +186,17 @@ impl Batch {
             while !message.is_null() {
                 match ((*message).cmsg_level, (*message).cmsg_type) {
                     (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
-                        let time: libc::timespec = std::ptr::read_unaligned(libc::CMSG_DATA(message).cast());
+                        let time: libc::timespec =
+                            std::ptr::read_unaligned(libc::CMSG_DATA(message).cast());
                         frame.arrival_ns = Some(timespec_ns(&time));
-                    },
+                    }
                     (libc::SOL_PACKET, libc::PACKET_AUXDATA) => {
                         let data: libc::tpacket_auxdata =
                             std::ptr::read_unaligned(libc::CMSG_DATA(message).cast());
-                        frame.unfinished_checksum = data.tp_status & libc::TP_STATUS_CSUMNOTREADY != 0;
-                    },
-                    _ => {},
+                        frame.unfinished_checksum =
+                            data.tp_status & libc::TP_STATUS_CSUMNOTREADY != 0;
+                    }
+                    _ => {}
                 }
                 message = libc::CMSG_NXTHDR(&header.msg_hdr, message);
             }
@@ -195,12 +207,18 @@ impl Batch {
     /// Sends the frames (slot, length) from `ring`, at most [`BATCH`]; returns how many went. An
     /// error belongs to the first frame.
     pub fn send(
-        &mut self, port: &Port, ring: &mut [u8], frames: impl Iterator<Item = (u32, usize)>,
+        &mut self,
+        port: &Port,
+        ring: &mut [u8],
+        frames: impl Iterator<Item = (u32, usize)>,
     ) -> io::Result<usize> {
         let mut n = 0;
         for (slot, len) in frames.take(BATCH) {
             let frame = &mut ring[slot as usize * SLOT..][..len];
-            self.vectors[n] = libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: len };
+            self.vectors[n] = libc::iovec {
+                iov_base: frame.as_mut_ptr().cast(),
+                iov_len: len,
+            };
             let header = &mut self.headers[n].msg_hdr;
             header.msg_iov = &mut self.vectors[n];
             header.msg_iovlen = 1;

@@ -44,7 +44,10 @@ impl Directions {
             lateness: lane.lateness.summary(),
         };
         let [a_to_b, b_to_a] = &mut wire.lanes;
-        Directions { a_to_b: one(a_to_b), b_to_a: one(b_to_a) }
+        Directions {
+            a_to_b: one(a_to_b),
+            b_to_a: one(b_to_a),
+        }
     }
 }
 
@@ -61,7 +64,8 @@ pub fn write(cli: &Cli, realtime: bool, wire: &mut Wire) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(&report)?;
     match &cli.json {
         None => eprintln!("{text}"),
-        Some(path) => fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?,
+        Some(path) => fs::write(path, text + "\n")
+            .with_context(|| format!("cannot write {}", path.display()))?,
     }
     Ok(())
 }

@@ -32,7 +32,10 @@ pub fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 /// 0 asks for nothing and is reported as an error, so that the report says `"realtime": false`.
 pub fn become_realtime(priority: u8) -> io::Result<()> {
     if priority == 0 {
-        return Err(io::Error::new(io::ErrorKind::Unsupported, "real-time priority 0 was asked for"));
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "real-time priority 0 was asked for",
+        ));
     }
     let mut parameters: libc::sched_param = unsafe { mem::zeroed() };
     parameters.sched_priority = i32::from(priority);
@@ -55,8 +58,16 @@ impl Signals {
             for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGUSR1] {
                 libc::sigaddset(&mut set, signal);
             }
-            check(libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()))?;
-            let fd = check(libc::signalfd(-1, &set, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC))?;
+            check(libc::sigprocmask(
+                libc::SIG_BLOCK,
+                &set,
+                std::ptr::null_mut(),
+            ))?;
+            let fd = check(libc::signalfd(
+                -1,
+                &set,
+                libc::SFD_NONBLOCK | libc::SFD_CLOEXEC,
+            ))?;
             Ok(Signals(OwnedFd::from_raw_fd(fd)))
         }
     }

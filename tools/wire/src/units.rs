@@ -45,8 +45,9 @@ impl FromStr for Rate {
             &[("bit", 1.0), ("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9)],
             "12mbit",
         )?;
-        Rate::from_bits_per_second(bits.round() as u64)
-            .ok_or_else(|| format!("\"{text}\": a rate is at least 1bit; to stop a link use \"down\""))
+        Rate::from_bits_per_second(bits.round() as u64).ok_or_else(|| {
+            format!("\"{text}\": a rate is at least 1bit; to stop a link use \"down\"")
+        })
     }
 }
 
@@ -54,7 +55,13 @@ impl FromStr for Rate {
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let seconds = quantity(
         text,
-        &[("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("s", 1.0), ("min", 60.0)],
+        &[
+            ("ns", 1e-9),
+            ("us", 1e-6),
+            ("ms", 1e-3),
+            ("s", 1.0),
+            ("min", 60.0),
+        ],
         "10ms",
     )?;
     Duration::try_from_secs_f64(seconds).map_err(|_| format!("\"{text}\": the time is too long"))
@@ -78,7 +85,10 @@ pub(crate) fn quantity(text: &str, units: &[(&str, f64)], example: &str) -> Resu
     let (number, unit) = text.split_at(split);
     let names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
     let value: f64 = number.parse().map_err(|_| {
-        format!("\"{text}\": expected a number and a unit ({}), for example \"{example}\"", names.join(", "))
+        format!(
+            "\"{text}\": expected a number and a unit ({}), for example \"{example}\"",
+            names.join(", ")
+        )
     })?;
     let unit = unit.trim();
     if unit.is_empty() {
@@ -92,7 +102,10 @@ pub(crate) fn quantity(text: &str, units: &[(&str, f64)], example: &str) -> Resu
         .find(|(name, _)| name.eq_ignore_ascii_case(unit))
         .map(|(_, scale)| value * scale)
         .ok_or_else(|| {
-            format!("\"{text}\": unknown unit \"{unit}\"; use one of {}, for example \"{example}\"", names.join(", "))
+            format!(
+                "\"{text}\": unknown unit \"{unit}\"; use one of {}, for example \"{example}\"",
+                names.join(", ")
+            )
         })
 }
 
@@ -102,8 +115,14 @@ mod tests {
 
     #[test]
     fn quantities_scale_by_their_unit() {
-        assert_eq!("12mbit".parse::<Rate>().unwrap().bits_per_second(), 12_000_000);
-        assert_eq!("1.5 Gbit".parse::<Rate>().unwrap().bits_per_second(), 1_500_000_000);
+        assert_eq!(
+            "12mbit".parse::<Rate>().unwrap().bits_per_second(),
+            12_000_000
+        );
+        assert_eq!(
+            "1.5 Gbit".parse::<Rate>().unwrap().bits_per_second(),
+            1_500_000_000
+        );
         assert_eq!(parse_duration("10ms").unwrap(), Duration::from_millis(10));
         assert_eq!(parse_duration("0.25s").unwrap(), Duration::from_millis(250));
         assert_eq!(parse_probability("2%").unwrap(), 0.02);
@@ -112,13 +131,26 @@ mod tests {
     #[test]
     fn a_missing_or_wrong_unit_says_what_to_write() {
         let missing = "12".parse::<Rate>().unwrap_err();
-        assert!(missing.contains("unit is missing") && missing.contains("12mbit"), "{missing}");
+        assert!(
+            missing.contains("unit is missing") && missing.contains("12mbit"),
+            "{missing}"
+        );
         let wrong = parse_duration("10mbit").unwrap_err();
-        assert!(wrong.contains("unknown unit \"mbit\"") && wrong.contains("10ms"), "{wrong}");
+        assert!(
+            wrong.contains("unknown unit \"mbit\"") && wrong.contains("10ms"),
+            "{wrong}"
+        );
         assert!(parse_probability("0.5").unwrap_err().contains("0.5%"));
         assert!(parse_probability("101%").is_err());
         assert!("0mbit".parse::<Rate>().unwrap_err().contains("down"));
-        for bad in ["", "ms", "-3ms", "1.2.3ms", "1e400s", "99999999999999999999s"] {
+        for bad in [
+            "",
+            "ms",
+            "-3ms",
+            "1.2.3ms",
+            "1e400s",
+            "99999999999999999999s",
+        ] {
             assert!(parse_duration(bad).is_err(), "{bad:?} was taken");
         }
     }
@@ -126,6 +158,12 @@ mod tests {
     #[test]
     fn bytes_in_a_time() {
         // 12 Mbit/s * 20 ms = 240,000 bits = 30,000 bytes.
-        assert_eq!("12mbit".parse::<Rate>().unwrap().bytes_in(Duration::from_millis(20)), 30_000);
+        assert_eq!(
+            "12mbit"
+                .parse::<Rate>()
+                .unwrap()
+                .bytes_in(Duration::from_millis(20)),
+            30_000
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The program in real network namespaces. Needs root: set MPQ_NET_TESTS=1 to run these.
+//! The program in real network namespaces: `ci/test net` runs these.
 
 use std::fs::File;
 use std::io::BufRead;
@@ -26,37 +26,63 @@ struct Net {
 
 fn command(line: &str) {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let output = Command::new(words[0]).args(&words[1..]).output().expect(line);
-    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new(words[0])
+        .args(&words[1..])
+        .output()
+        .expect(line);
+    assert!(
+        output.status.success(),
+        "{line}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 impl Net {
-    /// `None`, with the reason printed, where these tests are not asked for.
-    fn new(test: &str, wire: &str) -> Option<Net> {
-        if std::env::var_os("MPQ_NET_TESTS").is_none_or(|value| value != "1") {
-            eprintln!("skipped {test}: needs root and network namespaces; set MPQ_NET_TESTS=1");
-            return None;
-        }
+    fn new(test: &str, wire: &str) -> Net {
         let space = |side| format!("mpqwire-{}-{test}-{side}", std::process::id());
         let report = std::env::temp_dir().join(space("json"));
-        let mut net = Net { spaces: ["a", "m", "b"].map(space), wire: None, replies: None, report };
+        let mut net = Net {
+            spaces: ["a", "m", "b"].map(space),
+            wire: None,
+            replies: None,
+            report,
+        };
         for space in &net.spaces {
             command(&format!("ip netns add {space}"));
         }
         let [a, m, b] = &net.spaces;
-        for (space, outer, inner, address) in [(a, "va", "wa", "10.99.0.1"), (b, "vb", "wb", "10.99.0.2")] {
-            command(&format!("ip link add name {outer} netns {space} type veth peer name {inner} netns {m}"));
+        for (space, outer, inner, address) in
+            [(a, "va", "wa", "10.99.0.1"), (b, "vb", "wb", "10.99.0.2")]
+        {
+            command(&format!(
+                "ip link add name {outer} netns {space} type veth peer name {inner} netns {m}"
+            ));
             command(&format!("ip -n {space} addr add {address}/24 dev {outer}"));
             for (space, interface) in [(space, outer), (m, inner)] {
                 let off = "tso off gso off gro off tx off rx off";
-                command(&format!("ip netns exec {space} ethtool -K {interface} {off}"));
-                command(&format!("ip netns exec {space} sysctl -qw net.ipv6.conf.{interface}.disable_ipv6=1"));
+                command(&format!(
+                    "ip netns exec {space} ethtool -K {interface} {off}"
+                ));
+                command(&format!(
+                    "ip netns exec {space} sysctl -qw net.ipv6.conf.{interface}.disable_ipv6=1"
+                ));
                 command(&format!("ip -n {space} link set dev {interface} up"));
             }
         }
         let program = env!("CARGO_BIN_EXE_mpq-wire");
         let mut child = Command::new("ip")
-            .args(["netns", "exec", m, program, "--a", "wa", "--b", "wb", "--control", "--json"])
+            .args([
+                "netns",
+                "exec",
+                m,
+                program,
+                "--a",
+                "wa",
+                "--b",
+                "wb",
+                "--control",
+                "--json",
+            ])
             .arg(&net.report)
             .args(wire.split_whitespace())
             .stdin(Stdio::piped())
@@ -66,7 +92,7 @@ impl Net {
         net.replies = child.stdout.take().map(BufReader::new);
         net.wire = Some(child);
         assert_eq!(net.reply(), "ready");
-        Some(net)
+        net
     }
 
     fn reply(&mut self) -> String {
@@ -142,8 +168,9 @@ fn count_until_quiet(socket: &UdpSocket, quiet: Duration) -> usize {
 }
 
 #[test]
-fn a_round_trip_takes_both_delays() {
-    let Some(net) = Net::new("rtt", "--rate 12mbit --delay 10ms --b-to-a delay=30ms") else { return };
+#[ignore = "needs network namespaces"]
+fn netns_a_round_trip_takes_both_delays() {
+    let net = Net::new("rtt", "--rate 12mbit --delay 10ms --b-to-a delay=30ms");
     let (a, b) = net.sockets();
     let mut buffer = [0; 64];
     let mut times: Vec<Duration> = (0..11)
@@ -164,8 +191,9 @@ fn a_round_trip_takes_both_delays() {
 }
 
 #[test]
-fn below_the_rate_nothing_is_lost() {
-    let Some(net) = Net::new("below", "--rate 20mbit --delay 5ms --queue 50packets") else { return };
+#[ignore = "needs network namespaces"]
+fn netns_below_the_rate_nothing_is_lost() {
+    let net = Net::new("below", "--rate 20mbit --delay 5ms --queue 50packets");
     let (a, b) = net.sockets();
     let counter = thread::spawn(move || count_until_quiet(&b, Duration::from_secs(1)));
     // One full-size packet takes 0.6 ms at 20 Mbit/s; one goes every 0.75 ms.
@@ -177,16 +205,24 @@ fn below_the_rate_nothing_is_lost() {
     }
     assert_eq!(counter.join().unwrap(), 400);
     let report = net.finish();
-    for counter in ["loss", "queue_drop", "ring_full", "socket_drop", "send_error", "oversize"] {
+    for counter in [
+        "loss",
+        "queue_drop",
+        "ring_full",
+        "socket_drop",
+        "send_error",
+        "oversize",
+    ] {
         assert_eq!(report["a_to_b"][counter], 0, "{counter}");
     }
     assert_eq!(report["a_to_b"]["unfinished_checksum"], 0);
 }
 
 #[test]
-fn overload_fills_the_queue_and_drops_the_rest() {
+#[ignore = "needs network namespaces"]
+fn netns_overload_fills_the_queue_and_drops_the_rest() {
     // 1500 bytes at 2 Mbit/s take 6 ms: 20 of them fill the queue for 120 ms.
-    let Some(net) = Net::new("overload", "--rate 2mbit --delay 10ms --queue 20packets") else { return };
+    let net = Net::new("overload", "--rate 2mbit --delay 10ms --queue 20packets");
     let (a, b) = net.sockets();
     thread::sleep(Duration::from_millis(20));
     let start = Instant::now();
@@ -203,15 +239,25 @@ fn overload_fills_the_queue_and_drops_the_rest() {
         last = start.elapsed();
     }
     // The queue's 20, and at most one more for each 6 ms that sending took.
-    assert!((20..=21 + sending.as_millis() as u64 / 6).contains(&arrived), "{arrived} in {sending:?}");
-    assert!(last >= Duration::from_millis(129), "the last came after {last:?}");
+    assert!(
+        (20..=21 + sending.as_millis() as u64 / 6).contains(&arrived),
+        "{arrived} in {sending:?}"
+    );
+    assert!(
+        last >= Duration::from_millis(129),
+        "the last came after {last:?}"
+    );
     let report = net.finish();
-    assert_eq!(report["a_to_b"]["queue_drop"].as_u64().unwrap(), 100 - arrived);
+    assert_eq!(
+        report["a_to_b"]["queue_drop"].as_u64().unwrap(),
+        100 - arrived
+    );
 }
 
 #[test]
-fn an_outage_is_silent_and_ends() {
-    let Some(mut net) = Net::new("outage", "--rate 12mbit --delay 5ms") else { return };
+#[ignore = "needs network namespaces"]
+fn netns_an_outage_is_silent_and_ends() {
+    let mut net = Net::new("outage", "--rate 12mbit --delay 5ms");
     let (a, b) = net.sockets();
     assert!(net.tell("down").starts_with("ok"));
     for _ in 0..10 {
@@ -234,9 +280,10 @@ fn an_outage_is_silent_and_ends() {
 }
 
 #[test]
-fn a_live_outage_drops_what_waits_and_keeps_what_was_sent() {
+#[ignore = "needs network namespaces"]
+fn netns_a_live_outage_drops_what_waits_and_keeps_what_was_sent() {
     // 1500 bytes take 120 ms at 100 kbit/s. All five arrive at once; one or two are sent by 150 ms.
-    let Some(mut net) = Net::new("waiting", "--rate 100kbit --delay 1s --queue 50packets") else { return };
+    let mut net = Net::new("waiting", "--rate 100kbit --delay 1s --queue 50packets");
     let (a, b) = net.sockets();
     for _ in 0..5 {
         a.send(&[0; FULL_PAYLOAD]).unwrap();
@@ -245,13 +292,17 @@ fn a_live_outage_drops_what_waits_and_keeps_what_was_sent() {
     assert!(net.tell("down").starts_with("ok"));
     let arrived = count_until_quiet(&b, Duration::from_secs(2));
     let report = net.finish();
-    assert_eq!(report["a_to_b"]["down_drop"].as_u64().unwrap() + arrived as u64, 5);
+    assert_eq!(
+        report["a_to_b"]["down_drop"].as_u64().unwrap() + arrived as u64,
+        5
+    );
     assert!((1..5).contains(&arrived), "{arrived} arrived");
 }
 
 #[test]
-fn signals_write_the_report_and_end_the_link() {
-    let Some(mut net) = Net::new("signals", "--rate 12mbit --delay 1ms") else { return };
+#[ignore = "needs network namespaces"]
+fn netns_signals_write_the_report_and_end_the_link() {
+    let mut net = Net::new("signals", "--rate 12mbit --delay 1ms");
     let pid = net.wire.as_ref().unwrap().id() as libc::pid_t;
     // `ip netns exec` replaces itself by the program, so its pid is the wire's.
     unsafe { libc::kill(pid, libc::SIGUSR1) };

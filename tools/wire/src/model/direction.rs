@@ -51,7 +51,9 @@ pub struct ScheduleInForce;
 
 impl fmt::Display for ScheduleInForce {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("this direction follows a schedule; start the link without one to change it live")
+        f.write_str(
+            "this direction follows a schedule; start the link without one to change it live",
+        )
     }
 }
 
@@ -81,7 +83,9 @@ impl Direction {
             queue_limit: config.queue,
             rtt,
             framing_overhead: u64::from(config.framing_overhead),
-            queue: config.rate.map(|rate| Queue::new(config.queue.resolve(rate, rtt))),
+            queue: config
+                .rate
+                .map(|rate| Queue::new(config.queue.resolve(rate, rtt))),
             server: Server::new(config.rate, config.schedule.events()),
             loss: Loss::new(config.loss, seeds),
             delay: config.delay.as_nanos() as Nanos,
@@ -104,7 +108,11 @@ impl Direction {
             return Fate::Down;
         }
         let size = u64::from(frame_len.saturating_sub(ETHERNET_HEADER)) + self.framing_overhead;
-        if self.queue.as_mut().is_some_and(|queue| !queue.has_room(arrival, size)) {
+        if self
+            .queue
+            .as_mut()
+            .is_some_and(|queue| !queue.has_room(arrival, size))
+        {
             return Fate::QueueDrop;
         }
         let service = self.server.serve(arrival, size);
@@ -117,8 +125,11 @@ impl Direction {
             Service::Sent(departure) if lost => Fate::Lost { departure },
             Service::Sent(departure) => {
                 self.last_due = self.last_due.max(departure.saturating_add(self.delay));
-                Fate::Deliver { departure, due: self.last_due }
-            },
+                Fate::Deliver {
+                    departure,
+                    due: self.last_due,
+                }
+            }
         }
     }
 
@@ -141,7 +152,11 @@ impl Direction {
     }
 
     fn follow_schedule(&mut self, now: Nanos) {
-        while let Some(event) = self.schedule.get(self.next_event).filter(|event| event.at <= now) {
+        while let Some(event) = self
+            .schedule
+            .get(self.next_event)
+            .filter(|event| event.at <= now)
+        {
             let change = event.change;
             self.next_event += 1;
             self.apply(change);
@@ -156,7 +171,7 @@ impl Direction {
             Change::Rate(rate) => {
                 let limit = self.queue_limit.resolve(rate, self.rtt);
                 self.queue.get_or_insert_with(|| Queue::new(limit));
-            },
+            }
             Change::Delay(delay) => self.delay = delay,
             Change::Loss(model) => self.loss.set_model(model),
         }
@@ -173,7 +188,12 @@ mod tests {
     const MS: Nanos = 1_000_000;
 
     fn seeds() -> Seeds {
-        Seeds { master: 1, run: 0, link: "l".into(), way: Way::AToB }
+        Seeds {
+            master: 1,
+            run: 0,
+            link: "l".into(),
+            way: Way::AToB,
+        }
     }
 
     fn config(rate: &str, delay_ms: u64, queue: &str) -> DirectionConfig {
@@ -199,7 +219,10 @@ mod tests {
         let mut link = direction(&config("12mbit", 10, "100packets"));
         assert_eq!(link.offer(0, 1514), deliver(MS, 11 * MS));
         assert_eq!(link.offer(0, 1514), deliver(2 * MS, 12 * MS));
-        assert_eq!(link.offer(5 * MS, 764), deliver(5 * MS + MS / 2, 15 * MS + MS / 2));
+        assert_eq!(
+            link.offer(5 * MS, 764),
+            deliver(5 * MS + MS / 2, 15 * MS + MS / 2)
+        );
     }
 
     #[test]
@@ -207,7 +230,10 @@ mod tests {
         let mut config = config("12mbit", 0, "100packets");
         config.framing_overhead = 38;
         // 1500 + 38 bytes: 12,304 bits at 12 Mbit/s.
-        assert_eq!(direction(&config).offer(0, 1514), deliver(1_025_333, 1_025_333));
+        assert_eq!(
+            direction(&config).offer(0, 1514),
+            deliver(1_025_333, 1_025_333)
+        );
     }
 
     #[test]
@@ -215,7 +241,11 @@ mod tests {
         for queue in ["3packets", "4500bytes", "3ms"] {
             let mut link = direction(&config("12mbit", 0, queue));
             for sent in 1..=3 {
-                assert_eq!(link.offer(0, 1514), deliver(sent * MS, sent * MS), "{queue}");
+                assert_eq!(
+                    link.offer(0, 1514),
+                    deliver(sent * MS, sent * MS),
+                    "{queue}"
+                );
             }
             assert_eq!(link.offer(0, 1514), Fate::QueueDrop, "{queue}");
             assert_eq!(link.offer(MS - 1, 1514), Fate::QueueDrop, "{queue}");
@@ -270,7 +300,10 @@ mod tests {
     fn the_loss_sequence_depends_on_the_frame_index_only() {
         let mut slow = config("1mbit", 0, "1packet");
         slow.loss = LossModel::Bernoulli { p: 0.2 };
-        let fast = DirectionConfig { rate: None, ..slow.clone() };
+        let fast = DirectionConfig {
+            rate: None,
+            ..slow.clone()
+        };
         let (mut slow, mut fast) = (direction(&slow), direction(&fast));
         let mut dropped = 0;
         for i in 0..2000 {
@@ -319,10 +352,12 @@ mod tests {
         link.change(2 * MS, Change::Up).unwrap();
         // The backlog was abandoned, so the server is free at once.
         assert_eq!(link.offer(2 * MS, 1514), deliver(3 * MS, 3 * MS));
-        link.change(2 * MS, Change::Rate("6mbit".parse().unwrap())).unwrap();
+        link.change(2 * MS, Change::Rate("6mbit".parse().unwrap()))
+            .unwrap();
         assert_eq!(link.offer(2 * MS, 1514), deliver(5 * MS, 5 * MS));
         assert_eq!(link.offer(2 * MS, 1514), Fate::QueueDrop);
-        link.change(9 * MS, Change::Loss(LossModel::Bernoulli { p: 1.0 })).unwrap();
+        link.change(9 * MS, Change::Loss(LossModel::Bernoulli { p: 1.0 }))
+            .unwrap();
         assert_eq!(link.offer(9 * MS, 1514), Fate::Lost { departure: 11 * MS });
     }
 

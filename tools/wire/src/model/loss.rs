@@ -27,9 +27,7 @@ impl LossModel {
         match *self {
             LossModel::None => 0.0,
             LossModel::Bernoulli { p } => p,
-            LossModel::GilbertElliott { p, r, h, k } => {
-                ((1.0 - k) * r + (1.0 - h) * p) / (p + r)
-            },
+            LossModel::GilbertElliott { p, r, h, k } => ((1.0 - k) * r + (1.0 - h) * p) / (p + r),
         }
     }
 }
@@ -46,8 +44,12 @@ impl FromStr for LossModel {
             None if text.starts_with(|c: char| c.is_ascii_alphabetic()) => (text, ""),
             None => {
                 let p = parse_probability(text)?;
-                return Ok(if p == 0.0 { LossModel::None } else { LossModel::Bernoulli { p } });
-            },
+                return Ok(if p == 0.0 {
+                    LossModel::None
+                } else {
+                    LossModel::Bernoulli { p }
+                });
+            }
         };
         let names: &[&str] = match law {
             "gilbert" => &["p", "r"],
@@ -57,13 +59,13 @@ impl FromStr for LossModel {
                     "\"{text}\": unknown loss law; use none, a percentage such as 0.5%, \
                      gilbert:p=..,r=.. or gilbert-elliott:p=..,r=..,h=..,k=.."
                 ))
-            },
+            }
         };
         let mut values = vec![None; names.len()];
         for parameter in parameters.split(',').filter(|part| !part.is_empty()) {
-            let known = parameter
-                .split_once('=')
-                .and_then(|(name, value)| Some((names.iter().position(|n| *n == name.trim())?, value)));
+            let known = parameter.split_once('=').and_then(|(name, value)| {
+                Some((names.iter().position(|n| *n == name.trim())?, value))
+            });
             let Some((at, value)) = known else {
                 return Err(format!("\"{parameter}\": {law} takes {}", names.join(", ")));
             };
@@ -74,9 +76,15 @@ impl FromStr for LossModel {
         };
         let (p, r) = (value(0)?, value(1)?);
         if p + r == 0.0 {
-            return Err(format!("\"{text}\": p and r are both 0, so the channel never changes state"));
+            return Err(format!(
+                "\"{text}\": p and r are both 0, so the channel never changes state"
+            ));
         }
-        let (h, k) = if names.len() == 4 { (value(2)?, value(3)?) } else { (0.0, 1.0) };
+        let (h, k) = if names.len() == 4 {
+            (value(2)?, value(3)?)
+        } else {
+            (0.0, 1.0)
+        };
         Ok(LossModel::GilbertElliott { p, r, h, k })
     }
 }
@@ -123,7 +131,7 @@ impl Loss {
                     self.bad = !self.bad;
                 }
                 draw >= if self.bad { h } else { k }
-            },
+            }
         }
     }
 }
@@ -134,13 +142,21 @@ mod tests {
     use super::*;
 
     fn sequence(model: LossModel, master: u64, n: usize) -> Vec<bool> {
-        let seeds = Seeds { master, run: 0, link: "l".into(), way: Way::AToB };
+        let seeds = Seeds {
+            master,
+            run: 0,
+            link: "l".into(),
+            way: Way::AToB,
+        };
         let mut loss = Loss::new(model, &seeds);
         (0..n).map(|_| loss.next_is_lost()).collect()
     }
 
     fn burst_lengths(lost: &[bool]) -> Vec<usize> {
-        lost.chunk_by(|a, b| a == b).filter(|run| run[0]).map(<[bool]>::len).collect()
+        lost.chunk_by(|a, b| a == b)
+            .filter(|run| run[0])
+            .map(<[bool]>::len)
+            .collect()
     }
 
     #[test]
@@ -160,7 +176,15 @@ mod tests {
         // p = 0.01, r = 0.25: loss 1/26, mean burst 4 frames.
         let (p, r, n) = (0.01, 0.25, 1_000_000);
         let model: LossModel = "gilbert:p=1%,r=25%".parse().unwrap();
-        assert_eq!(model, LossModel::GilbertElliott { p, r, h: 0.0, k: 1.0 });
+        assert_eq!(
+            model,
+            LossModel::GilbertElliott {
+                p,
+                r,
+                h: 0.0,
+                k: 1.0
+            }
+        );
         let lost = sequence(model, 11, n);
         let share = lost.iter().filter(|l| **l).count() as f64 / n as f64;
         assert!((share / (p / (p + r)) - 1.0).abs() < 0.05, "loss {share}");
@@ -173,7 +197,16 @@ mod tests {
     #[test]
     fn gilbert_bursts_follow_the_geometric_law() {
         let r = 0.5;
-        let lost = sequence(LossModel::GilbertElliott { p: 0.02, r, h: 0.0, k: 1.0 }, 5, 1_000_000);
+        let lost = sequence(
+            LossModel::GilbertElliott {
+                p: 0.02,
+                r,
+                h: 0.0,
+                k: 1.0,
+            },
+            5,
+            1_000_000,
+        );
         let bursts = burst_lengths(&lost);
         // Lengths 1..=6 and "7 or more": 7 classes, 6 degrees of freedom, 1 % point 16.81.
         let mut seen = [0f64; 7];
@@ -200,14 +233,22 @@ mod tests {
         assert!((model.expected_loss() - 0.016 / 0.22).abs() < 1e-12);
         let lost = sequence(model, 3, 1_000_000);
         let share = lost.iter().filter(|l| **l).count() as f64 / 1e6;
-        assert!((share / model.expected_loss() - 1.0).abs() < 0.05, "loss {share}");
+        assert!(
+            (share / model.expected_loss() - 1.0).abs() < 0.05,
+            "loss {share}"
+        );
     }
 
     #[test]
     fn a_change_of_law_does_not_shift_the_draws() {
         let p = LossModel::Bernoulli { p: 0.1 };
         let steady = sequence(p, 9, 1000);
-        let seeds = Seeds { master: 9, run: 0, link: "l".into(), way: Way::AToB };
+        let seeds = Seeds {
+            master: 9,
+            run: 0,
+            link: "l".into(),
+            way: Way::AToB,
+        };
         let mut loss = Loss::new(LossModel::None, &seeds);
         assert!((0..500).all(|_| !loss.next_is_lost()));
         loss.set_model(p);

@@ -17,14 +17,20 @@ pub enum QueueLimit {
     Packets(u64),
     Bytes(u64),
     /// A multiple of rate x RTT; the RTT is the link's own where none is stated.
-    Bdp { multiple: f64, rtt: Option<Duration> },
+    Bdp {
+        multiple: f64,
+        rtt: Option<Duration>,
+    },
     /// The bytes that the rate carries in this time.
     Time(Duration),
 }
 
 impl Default for QueueLimit {
     fn default() -> QueueLimit {
-        QueueLimit::Bdp { multiple: 1.0, rtt: None }
+        QueueLimit::Bdp {
+            multiple: 1.0,
+            rtt: None,
+        }
     }
 }
 
@@ -35,10 +41,13 @@ impl QueueLimit {
         match self {
             QueueLimit::Packets(packets) => Limit::Packets(packets),
             QueueLimit::Bytes(bytes) => Limit::Bytes(bytes),
-            QueueLimit::Bdp { multiple, rtt: stated } => {
+            QueueLimit::Bdp {
+                multiple,
+                rtt: stated,
+            } => {
                 let bdp = rate.bytes_in(stated.unwrap_or(rtt)) as f64;
                 Limit::Bytes(((bdp * multiple).round() as u64).max(FULL_FRAME))
-            },
+            }
             QueueLimit::Time(time) => Limit::Bytes(rate.bytes_in(time).max(FULL_FRAME)),
         }
     }
@@ -53,20 +62,28 @@ impl FromStr for QueueLimit {
             None => (text, None),
             Some((size, option)) => match option.trim().strip_prefix("rtt=") {
                 Some(rtt) => (size, Some(parse_duration(rtt)?)),
-                None => return Err(format!("\"{text}\": after the colon write rtt=, for example 1bdp:rtt=20ms")),
+                None => {
+                    return Err(format!(
+                        "\"{text}\": after the colon write rtt=, for example 1bdp:rtt=20ms"
+                    ))
+                }
             },
         };
         if size.trim().to_ascii_lowercase().ends_with("bdp") {
             let multiple = quantity(size, &[("bdp", 1.0)], "1bdp")?;
             if multiple <= 0.0 {
-                return Err(format!("\"{text}\": the multiple of the BDP must be above 0"));
+                return Err(format!(
+                    "\"{text}\": the multiple of the BDP must be above 0"
+                ));
             }
             return Ok(QueueLimit::Bdp { multiple, rtt });
         }
         if rtt.is_some() {
             return Err(format!("\"{text}\": rtt= goes with bdp only"));
         }
-        let unit_start = size.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(size.len());
+        let unit_start = size
+            .find(|c: char| c.is_ascii_alphabetic())
+            .unwrap_or(size.len());
         match size[unit_start..].trim().to_ascii_lowercase().as_str() {
             "packets" | "packet" => match quantity(size, &[("packets", 1.0), ("packet", 1.0)], "50packets")? {
                 packets if packets >= 1.0 => Ok(QueueLimit::Packets(packets as u64)),
@@ -111,12 +128,20 @@ pub(super) struct Queue {
 
 impl Queue {
     pub(super) fn new(limit: Limit) -> Queue {
-        Queue { limit, bytes: 0, frames: VecDeque::new() }
+        Queue {
+            limit,
+            bytes: 0,
+            frames: VecDeque::new(),
+        }
     }
 
     /// Whether a frame of `size` bytes that arrives at `now` finds room.
     pub(super) fn has_room(&mut self, now: Nanos, size: u64) -> bool {
-        while self.frames.front().is_some_and(|(departure, _)| *departure <= now) {
+        while self
+            .frames
+            .front()
+            .is_some_and(|(departure, _)| *departure <= now)
+        {
             let (_, gone) = self.frames.pop_front().expect("front exists");
             self.bytes -= gone;
         }

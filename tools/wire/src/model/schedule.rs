@@ -25,7 +25,10 @@ impl FromStr for Change {
 
     /// `down`, `up`, `rate 2mbit`, `delay 30ms`, `loss 1%`.
     fn from_str(text: &str) -> Result<Change, String> {
-        let (verb, value) = text.trim().split_once([' ', '=']).unwrap_or((text.trim(), ""));
+        let (verb, value) = text
+            .trim()
+            .split_once([' ', '='])
+            .unwrap_or((text.trim(), ""));
         let value = value.trim();
         match verb {
             "down" | "up" if !value.is_empty() => Err(format!("\"{text}\": {verb} takes no value")),
@@ -34,7 +37,9 @@ impl FromStr for Change {
             "rate" => value.parse().map(Change::Rate),
             "delay" => parse_duration(value).map(|delay| Change::Delay(delay.as_nanos() as Nanos)),
             "loss" => value.parse().map(Change::Loss),
-            _ => Err(format!("\"{text}\": expected down, up, rate=2mbit, delay=30ms or loss=1%")),
+            _ => Err(format!(
+                "\"{text}\": expected down, up, rate=2mbit, delay=30ms or loss=1%"
+            )),
         }
     }
 }
@@ -89,7 +94,10 @@ mod tests {
         let schedule: Schedule = "up@12s,down@2s,rate=2mbit@20s".parse().unwrap();
         let times: Vec<Nanos> = schedule.events().iter().map(|event| event.at).collect();
         assert_eq!(times, [2_000_000_000, 12_000_000_000, 20_000_000_000]);
-        assert_eq!(schedule.events()[2].change, Change::Rate("2mbit".parse().unwrap()));
+        assert_eq!(
+            schedule.events()[2].change,
+            Change::Rate("2mbit".parse().unwrap())
+        );
     }
 
     #[test]

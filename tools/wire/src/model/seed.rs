@@ -72,7 +72,12 @@ mod tests {
     use super::*;
 
     fn seeds(master: u64, run: u64, link: &str, way: Way) -> Seeds {
-        Seeds { master, run, link: link.into(), way }
+        Seeds {
+            master,
+            run,
+            link: link.into(),
+            way,
+        }
     }
 
     fn first(seeds: Seeds, purpose: Purpose) -> f64 {
@@ -82,7 +87,10 @@ mod tests {
     #[test]
     fn every_part_of_the_name_gives_another_stream() {
         let base = first(seeds(1, 0, "wifi", Way::AToB), Purpose::LossDraw);
-        assert_eq!(base, first(seeds(1, 0, "wifi", Way::AToB), Purpose::LossDraw));
+        assert_eq!(
+            base,
+            first(seeds(1, 0, "wifi", Way::AToB), Purpose::LossDraw)
+        );
         for other in [
             first(seeds(2, 0, "wifi", Way::AToB), Purpose::LossDraw),
             first(seeds(1, 1, "wifi", Way::AToB), Purpose::LossDraw),

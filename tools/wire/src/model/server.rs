@@ -38,7 +38,14 @@ impl Server {
             .filter(|event| matches!(event.change, Change::Rate(_) | Change::Down | Change::Up))
             .copied()
             .collect();
-        Server { rate, up: true, free_at: 0, carry: 0, events, next_event: 0 }
+        Server {
+            rate,
+            up: true,
+            free_at: 0,
+            carry: 0,
+            events,
+            next_event: 0,
+        }
     }
 
     /// Serves the next frame, of `size` bytes, which arrived at `arrival`.
@@ -47,7 +54,11 @@ impl Server {
             self.free_at = arrival;
             self.carry = 0;
         }
-        while let Some(event) = self.events.get(self.next_event).filter(|event| event.at <= self.free_at) {
+        while let Some(event) = self
+            .events
+            .get(self.next_event)
+            .filter(|event| event.at <= self.free_at)
+        {
             let change = event.change;
             self.next_event += 1;
             self.apply(change);
@@ -62,8 +73,14 @@ impl Server {
                 return Service::Sent(self.free_at);
             };
             let rate = u128::from(rate.bits_per_second());
-            let end = self.free_at.saturating_add(u64::try_from(work / rate).unwrap_or(u64::MAX));
-            let Some(event) = self.events.get(self.next_event).filter(|event| event.at < end) else {
+            let end = self
+                .free_at
+                .saturating_add(u64::try_from(work / rate).unwrap_or(u64::MAX));
+            let Some(event) = self
+                .events
+                .get(self.next_event)
+                .filter(|event| event.at < end)
+            else {
                 self.free_at = end;
                 self.carry = work % rate;
                 return Service::Sent(end);
@@ -86,9 +103,9 @@ impl Server {
             Change::Down => {
                 self.up = false;
                 self.carry = 0;
-            },
+            }
             Change::Up => self.up = true,
-            Change::Delay(_) | Change::Loss(_) => {},
+            Change::Delay(_) | Change::Loss(_) => {}
         }
     }
 
