@@ -11,6 +11,7 @@ import platform
 import random
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -40,8 +41,8 @@ class Server:
         command = [str(self.mpq), "serve", str(self.directory), "--quiet"]
         for address in addresses:
             command += ["--listen", f"{address}:{PORT}", "--name", address]
-        self.child = self.net.server.popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                           stderr=subprocess.PIPE, bufsize=0)
+        self.child = process.start(self.net.server, command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, bufsize=0)
         try:
             self.fingerprint = self._wait_for_fingerprint()
             self._wait_for_sockets(len(addresses))
@@ -191,6 +192,9 @@ def main():
     if os.geteuid() != 0:
         print("demo: network namespaces need root; run ci/demo, or this under sudo", file=sys.stderr)
         return 2
+    # A request to end takes the same way out as Ctrl-C, past every `finally`.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     try:
         return demo(arguments)
     except (scenario.ScenarioError, LinkError, CommandError, results.ResultError) as error:

@@ -54,7 +54,7 @@ def run_live(node, command, label, timeout_s, log):
     termios.tcsetwinsize(theirs, (24, _COLUMNS))
     child, output = None, ""
     try:
-        child = node.popen([str(word) for word in command], stdin=theirs, stdout=theirs, stderr=theirs)
+        child = process.start(node, command, stdin=theirs, stdout=theirs, stderr=theirs)
         os.close(theirs)
         theirs = None
         deadline = time.monotonic() + timeout_s

@@ -8,11 +8,17 @@ class CommandError(Exception):
     """A command failed; the text holds the command and what it said."""
 
 
+def start(node, command, **streams):
+    """Starts a command in a Mininet node's namespace. The caller stops it by `stop`; should this process
+    be killed outright, the kernel ends the child."""
+    return node.popen(["setpriv", "--pdeathsig", "TERM", *map(str, command)], **streams)
+
+
 def run(node, *command, timeout_s=15):
     """Runs a command in a Mininet node's namespace and returns its standard output. Raises
     CommandError if it fails or takes longer than `timeout_s`."""
     words = [str(word) for word in command]
-    child = node.popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    child = start(node, words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         out, err = child.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:

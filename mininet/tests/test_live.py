@@ -1,5 +1,8 @@
 import io
 import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -44,3 +47,32 @@ def test_status_lines_are_rare_where_there_is_no_terminal():
         status.show("busy")
     status.show("done", final=True)
     assert out.getvalue().count("\n") == 1 and "done" in out.getvalue()
+
+
+def test_a_child_does_not_outlive_a_killed_parent():
+    # The parent starts a sleeper as every child is started, says its pid and is killed outright.
+    parent = subprocess.Popen(
+        [sys.executable, "-c", "import subprocess\nfrom mpqnet import process\n"
+         "class Node:\n    popen = staticmethod(subprocess.Popen)\n"
+         "child = process.start(Node, ['sleep', '60'])\nprint(child.pid, flush=True)\nchild.wait()"],
+        stdout=subprocess.PIPE, text=True, cwd=Path(live.__file__).parents[1])
+    child = int(parent.stdout.readline())
+    # Until the sleeper runs, its wish for a signal may not be made yet.
+    wait_until(lambda: Path(f"/proc/{child}/comm").read_text() == "sleep\n")
+    parent.kill()
+    parent.communicate(timeout=10)
+    wait_until(lambda: not is_running(child))
+
+
+def is_running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
