@@ -7,7 +7,7 @@ use mpq_driver::TransportSettings;
 /// The names are quiche-client's and quiche-server's where they exist there.
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Transport")]
-pub struct Args {
+pub struct TransportArgs {
     /// Congestion controller
     #[arg(long = "cc", alias = "cc-algorithm", value_name = "NAME", default_value = "cubic")]
     cc: String,
@@ -67,7 +67,7 @@ fn hex(text: &str) -> Result<u32, String> {
         .map_err(|_| "must be a hexadecimal number".into())
 }
 
-impl Args {
+impl TransportArgs {
     /// The settings these options stand for.
     pub fn settings(&self) -> TransportSettings {
         TransportSettings {

@@ -34,7 +34,7 @@ use crate::progress::Progress;
 use crate::report::FileReport;
 use crate::report::Report;
 use crate::signals::StopRequests;
-use crate::transport;
+use crate::transport::TransportArgs;
 
 use output::Output;
 use output::Target;
@@ -120,7 +120,7 @@ pub struct Args {
     handshake_timeout: u64,
 
     #[command(flatten)]
-    transport: transport::Args,
+    transport: TransportArgs,
 }
 
 fn parse_url(text: &str) -> Result<Url, String> {

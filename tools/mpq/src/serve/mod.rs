@@ -17,7 +17,7 @@ use crate::exit::LOCAL;
 use crate::exit::NETWORK;
 use crate::identity;
 use crate::signals::StopRequests;
-use crate::transport;
+use crate::transport::TransportArgs;
 
 use files::Files;
 
@@ -72,7 +72,7 @@ pub struct Args {
     quiet: bool,
 
     #[command(flatten)]
-    transport: transport::Args,
+    transport: TransportArgs,
 }
 
 /// Runs `mpq serve`.
