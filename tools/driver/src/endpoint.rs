@@ -38,6 +38,7 @@ use crate::netwatch;
 use crate::netwatch::LocalAddress;
 use crate::socket::BufferPool;
 use crate::socket::RecvBuffer;
+use crate::socket::SendStats;
 use crate::socket::Sent;
 use crate::socket::Socket;
 use crate::socket::SocketOptions;
@@ -126,6 +127,8 @@ struct Sockets {
     slab: Slab<SocketEntry>,
     by_local: HashMap<SocketAddr, usize>,
     pool: BufferPool,
+    /// Of sockets that are gone.
+    closed_stats: SendStats,
 }
 
 struct SocketEntry {
@@ -138,6 +141,9 @@ struct SocketEntry {
 struct Core {
     conns: Slab<Conn>,
     by_cid: HashMap<ConnectionId<'static>, usize>,
+    /// The connection that owns a client's socket. A stateless reset names no
+    /// connection ID of ours.
+    by_socket: HashMap<SocketAddr, ConnKey>,
     next_serial: u64,
     listener: Option<Listener>,
     key: EndpointKey,
@@ -171,10 +177,12 @@ impl Endpoint {
                 slab: Slab::new(),
                 by_local: HashMap::new(),
                 pool: BufferPool::default(),
+                closed_stats: SendStats::default(),
             },
             core: Core {
                 conns: Slab::new(),
                 by_cid: HashMap::new(),
+                by_socket: HashMap::new(),
                 next_serial: 0,
                 listener: None,
                 key: EndpointKey::random(),
@@ -264,6 +272,7 @@ impl Endpoint {
 
         let now = Instant::now();
         let key = self.core.insert(quic, peer, &[scid]);
+        self.core.by_socket.insert(local, key);
         let conn = &mut self.core.conns[key.index];
         conn.own_sockets.push(socket);
         conn.idle_timeout = options.idle_timeout;
@@ -306,6 +315,16 @@ impl Endpoint {
     /// How many connections there are, closing ones included.
     pub fn conn_count(&self) -> usize {
         self.core.conns.len()
+    }
+
+    /// How sending has gone so far, closed sockets included.
+    pub fn send_stats(&self) -> SendStats {
+        self.sockets
+            .slab
+            .iter()
+            .fold(self.sockets.closed_stats, |sum, (_, entry)| {
+                sum + entry.socket.stats
+            })
     }
 
     /// A local address came: the client connection `key` opens a path from it
@@ -375,7 +394,11 @@ impl Endpoint {
 
     fn unbind(&mut self, index: usize) {
         let entry = self.sockets.slab.remove(index);
-        self.sockets.by_local.remove(&entry.socket.local());
+        self.sockets.closed_stats =
+            self.sockets.closed_stats + entry.socket.stats;
+        let local = entry.socket.local();
+        self.sockets.by_local.remove(&local);
+        self.core.by_socket.remove(&local);
         let fd = entry.socket.as_raw_fd();
         if let Err(e) = self.poll.registry().deregister(&mut SourceFd(&fd)) {
             log::debug!("cannot stop polling a socket: {e}");
@@ -572,6 +595,7 @@ impl Endpoint {
             Ok(path_id) => {
                 log::debug!("opened path {path_id} from {local}");
                 conn.own_sockets.push(index);
+                self.core.by_socket.insert(local, key);
                 Ok(local)
             },
             Err(e) => {
@@ -766,7 +790,7 @@ impl Core {
         let by_cid: &HashMap<ConnectionId<'_>, usize> = &self.by_cid;
         let index = match by_cid.get(&ConnectionId::from_ref(cid)) {
             Some(&index) => index,
-            None => match self.accept(datagram, from, to) {
+            None => match self.adopt(datagram, from, to) {
                 Some(index) => index,
                 None => return,
             },
@@ -783,12 +807,15 @@ impl Core {
         self.mark_dirty(key);
     }
 
-    /// A datagram that no connection knows: a new connection's index, if it
-    /// begins one.
-    fn accept(
+    /// A datagram whose connection ID is unknown: the index of the connection
+    /// that it begins or, at a client, may reset.
+    fn adopt(
         &mut self, datagram: &mut [u8], from: SocketAddr, to: SocketAddr,
     ) -> Option<usize> {
-        let listener = self.listener.as_mut()?;
+        let Some(listener) = &mut self.listener else {
+            let owner = *self.by_socket.get(&to)?;
+            return self.get_mut(owner).map(|conn| conn.key.index);
+        };
         let header = Header::from_slice(datagram, CID_BYTES).ok()?;
 
         match listener.judge(&header, datagram.len(), from, to, self.conns.len())

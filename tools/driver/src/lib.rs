@@ -32,6 +32,7 @@ pub use error::CloseReason;
 pub use listener::ListenOptions;
 pub use multipath::PathChange;
 pub use netwatch::LocalAddress;
+pub use socket::SendStats;
 pub use socket::SocketOptions;
 
 /// The largest UDP payload this crate sends, in bytes: what an Ethernet frame

@@ -73,6 +73,31 @@ pub(crate) struct Train {
     pub end: usize,
 }
 
+/// How sending has gone, over all sockets of an endpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SendStats {
+    /// Calls that handed datagrams to the kernel.
+    pub sends: u64,
+
+    /// Datagrams handed to the kernel.
+    pub datagrams: u64,
+
+    /// Times the kernel had no room and datagrams had to wait.
+    pub blocked: u64,
+}
+
+impl std::ops::Add for SendStats {
+    type Output = SendStats;
+
+    fn add(self, other: SendStats) -> SendStats {
+        SendStats {
+            sends: self.sends + other.sends,
+            datagrams: self.datagrams + other.datagrams,
+            blocked: self.blocked + other.blocked,
+        }
+    }
+}
+
 /// What became of a train handed to the socket.
 #[derive(Debug)]
 pub(crate) enum Sent {
@@ -95,6 +120,7 @@ pub(crate) struct Socket {
     /// Datagrams that met EAGAIN, oldest first.
     queue: VecDeque<Train>,
     send_error_reported: bool,
+    pub stats: SendStats,
 }
 
 impl Socket {
@@ -141,6 +167,7 @@ impl Socket {
             gso: options.gso,
             queue: VecDeque::new(),
             send_error_reported: false,
+            stats: SendStats::default(),
         })
     }
 
@@ -224,9 +251,13 @@ impl Socket {
 
             match self.state.try_send(UdpSockRef::from(&self.io), &transmit) {
                 Ok(()) => {
+                    self.stats.sends += 1;
+                    self.stats.datagrams +=
+                        len.div_ceil(train.segment_bytes) as u64;
                     train.start += len;
                 },
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.stats.blocked += 1;
                     return Err(e);
                 },
                 // quinn-udp has just turned segmentation off: again, singly.

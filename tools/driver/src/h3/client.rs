@@ -33,6 +33,7 @@ use crate::ConnectOptions;
 use crate::Endpoint;
 use crate::LocalAddress;
 use crate::PathChange;
+use crate::SendStats;
 use crate::SocketOptions;
 use crate::TransportSettings;
 
@@ -347,6 +348,11 @@ impl Client {
     /// Why the connection `key` is over, if it is.
     pub fn close_reason(&self, key: ConnKey) -> Option<Arc<CloseReason>> {
         self.sessions.closed.get(&key).cloned()
+    }
+
+    /// How sending has gone so far.
+    pub fn send_stats(&self) -> SendStats {
+        self.endpoint.send_stats()
     }
 
     /// The path changes since the last call, oldest first.

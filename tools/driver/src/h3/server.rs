@@ -23,6 +23,7 @@ use crate::Endpoint;
 use crate::ListenOptions;
 use crate::PathChange;
 use crate::PathSnapshot;
+use crate::SendStats;
 use crate::SocketOptions;
 
 /// A request as it came.
@@ -165,6 +166,11 @@ impl<S: Service> Server<S> {
     /// The application.
     pub fn service(&self) -> &S {
         &self.sessions.service
+    }
+
+    /// How sending has gone so far.
+    pub fn send_stats(&self) -> SendStats {
+        self.endpoint.send_stats()
     }
 
     /// How many connections there are.

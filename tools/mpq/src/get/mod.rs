@@ -433,7 +433,7 @@ impl<'a> Run<'a> {
             paths: self.log.reports(),
         };
 
-        if !self.args.quiet {
+        if !self.args.quiet && !report.files.is_empty() {
             eprintln!(
                 "{bytes} bytes in {seconds:.2} s, {:.2} Mbit/s",
                 report.goodput_bps / 1e6
