@@ -1,6 +1,10 @@
 //! Transport settings of every tool, in one place.
 
+use std::net::IpAddr;
 use std::time::Duration;
+
+use boring::ssl::SslContextBuilder;
+use boring::ssl::SslMethod;
 
 use crate::multipath;
 
@@ -110,8 +114,32 @@ impl TransportSettings {
     /// The quiche configuration for these settings, for HTTP/3, without
     /// certificates.
     pub fn to_quiche(&self) -> Result<quiche::Config, ConfigError> {
-        let mut config = quiche::Config::new(self.version)?;
+        self.apply(quiche::Config::new(self.version)?)
+    }
 
+    /// Like [`TransportSettings::to_quiche`], for a client whose server's
+    /// certificate must be for the address `ip`.
+    ///
+    /// quiche itself can only check host names.
+    pub(crate) fn to_quiche_for_ip(
+        &self, ip: IpAddr,
+    ) -> Result<quiche::Config, ConfigError> {
+        let tls = SslContextBuilder::new(SslMethod::tls())
+            .and_then(|mut tls| {
+                tls.set_default_verify_paths()?;
+                tls.cert_store_mut().verify_param_mut().set_ip(ip)?;
+                Ok(tls)
+            })
+            .map_err(|_| quiche::Error::TlsFail)?;
+        self.apply(quiche::Config::with_boring_ssl_ctx_builder(
+            self.version,
+            tls,
+        )?)
+    }
+
+    fn apply(
+        &self, mut config: quiche::Config,
+    ) -> Result<quiche::Config, ConfigError> {
         config
             .set_application_protos(quiche::h3::APPLICATION_PROTOCOL)?;
         config

@@ -275,6 +275,17 @@ fn the_certificate_is_checked() {
         .output()
         .unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));
+
+    // The same authority, but another name or address than the certificate's.
+    for host in ["localhost", "127.0.0.9"] {
+        let url = server.url("file.bin").replace("127.0.0.1", host);
+        let there = format!("127.0.0.1:{}", server.port);
+        let output = dirs
+            .get(&["--trust-origin-ca-pem", cert, "--connect-to", &there, &url])
+            .output()
+            .unwrap();
+        assert_eq!(code(&output), 3, "{host}: {}", stderr(&output));
+    }
 }
 
 #[test]

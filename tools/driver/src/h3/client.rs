@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::io;
+use std::net::IpAddr;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -178,8 +179,8 @@ pub struct RequestId(u64);
 /// HTTP/3 connections, driven by [`Client::poll`].
 pub struct Client {
     endpoint: Endpoint,
-    config: quiche::Config,
     settings: ClientSettings,
+    logs_keys: bool,
     watch: Option<Watch>,
     sessions: Sessions,
     next_request: u64,
@@ -220,27 +221,17 @@ struct Stream {
 impl Client {
     /// A client without connections.
     pub fn new(settings: ClientSettings) -> Result<Client, ClientError> {
-        let mut config = settings.transport.to_quiche()?;
-        let mut pin = None;
-        match &settings.verify {
-            Verify::System => config.verify_peer(true),
-            Verify::Ca(file) => {
-                config::trust_ca(&mut config, file)?;
-                config.verify_peer(true);
-            },
-            Verify::Pin(fingerprint) => {
-                pin = Some(*fingerprint);
-                config.verify_peer(false);
-            },
-            Verify::None => config.verify_peer(false),
-        }
-        // Servers open no requests.
-        config.set_initial_max_streams_bidi(0);
+        let pin = match settings.verify {
+            Verify::Pin(fingerprint) => Some(fingerprint),
+            _ => None,
+        };
+        // Finds wrong settings before anything else happens.
+        configure(&settings, None)?;
 
         Ok(Client {
             endpoint: Endpoint::new(settings.sockets.clone())?,
-            config,
             settings,
+            logs_keys: false,
             watch: None,
             sessions: Sessions {
                 pin,
@@ -254,7 +245,7 @@ impl Client {
     /// Writes TLS secrets for debugging tools to the file that the environment
     /// variable `SSLKEYLOGFILE` names; connections made later do so.
     pub fn log_keys(&mut self) {
-        self.config.log_keys();
+        self.logs_keys = true;
     }
 
     /// Makes a running [`Client::poll`] return, from any thread.
@@ -263,7 +254,7 @@ impl Client {
     }
 
     /// Begins a connection to the server at `peer`, whose certificate must be
-    /// for `server_name`. Requests may be made at once. `session` resumes an
+    /// for `server_name`, a host name or an IP address. Requests may be made at once. `session` resumes an
     /// earlier TLS session.
     pub fn connect(
         &mut self, server_name: &str, peer: SocketAddr, session: Option<Vec<u8>>,
@@ -281,17 +272,24 @@ impl Client {
             },
         };
 
+        let ip = server_name.parse::<IpAddr>().ok();
+        let mut config = configure(&self.settings, ip)?;
+        if self.logs_keys {
+            config.log_keys();
+        }
+
         let transport = &self.settings.transport;
         let key = self.endpoint.connect(
             ConnectOptions {
-                server_name: Some(server_name.into()),
+                // SNI is for names only (RFC 6066, section 3).
+                server_name: ip.is_none().then(|| server_name.into()),
                 peer,
                 locals,
                 handshake_timeout: transport.handshake_timeout,
                 idle_timeout: transport.idle_timeout,
                 session,
             },
-            &mut self.config,
+            &mut config,
         )?;
         self.sessions.by_key.insert(key, Session::default());
         Ok(key)
@@ -399,6 +397,27 @@ impl Client {
         }
         self.endpoint.poll(Some(Duration::ZERO), &mut self.sessions)
     }
+}
+
+/// The configuration of a connection to a server known by name or by `ip`.
+fn configure(
+    settings: &ClientSettings, ip: Option<IpAddr>,
+) -> Result<quiche::Config, ConfigError> {
+    let mut config = match ip {
+        Some(ip) => settings.transport.to_quiche_for_ip(ip)?,
+        None => settings.transport.to_quiche()?,
+    };
+    match &settings.verify {
+        Verify::System => config.verify_peer(true),
+        Verify::Ca(file) => {
+            config::trust_ca(&mut config, file)?;
+            config.verify_peer(true);
+        },
+        Verify::Pin(_) | Verify::None => config.verify_peer(false),
+    }
+    // Servers open no requests.
+    config.set_initial_max_streams_bidi(0);
+    Ok(config)
 }
 
 /// `locals` with the address that the kernel would choose for `peer` first.
