@@ -9,7 +9,7 @@ use quiche::ConnectionId;
 use crate::endpoint::ConnKey;
 use crate::error::CloseReason;
 use crate::multipath;
-use crate::netwatch::LocalAddress;
+use crate::paths::WantedPaths;
 use crate::socket::BufferPool;
 use crate::socket::Train;
 use crate::socket::MAX_TRAIN_BYTES;
@@ -55,8 +55,8 @@ pub struct Conn {
     /// Sockets that close with the connection (a client's).
     pub(crate) own_sockets: Vec<usize>,
 
-    /// Local addresses (clients only) on which a path is wanted or exists.
-    pub(crate) locals: Vec<WantedPath>,
+    /// Paths to open and to abandon (clients only).
+    pub(crate) wanted: WantedPaths,
 
     /// A train that was begun but waits for its release time.
     pub(crate) held: Option<Train>,
@@ -78,16 +78,6 @@ pub struct Conn {
 
     /// Set when the driver itself gives up.
     pub(crate) verdict: Option<CloseReason>,
-}
-
-/// A local address the client wants a path from.
-pub(crate) struct WantedPath {
-    pub address: LocalAddress,
-    /// The socket and path opened for it.
-    pub open: Option<SocketAddr>,
-    /// Not tried again before this.
-    pub retry_at: Instant,
-    pub failures: u32,
 }
 
 impl Conn {
@@ -133,16 +123,14 @@ impl Conn {
     /// When the connection next needs to be served, if no packet comes.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let release = self.held.as_ref().map(|train| train.release);
-        let reopen = self
-            .locals
-            .iter()
-            .filter(|w| w.open.is_none() && self.is_multipath())
-            .map(|w| w.retry_at)
-            .min();
+        let path_action = self
+            .wanted
+            .deadline()
+            .filter(|_| self.is_multipath());
         [
             self.quic.timeout_instant(),
             release,
-            reopen,
+            path_action,
             self.handshake_deadline,
         ]
         .into_iter()

@@ -25,7 +25,6 @@ use crate::cid::random_cid;
 use crate::cid::EndpointKey;
 use crate::cid::CID_BYTES;
 use crate::connection::Conn;
-use crate::connection::WantedPath;
 use crate::error::close_reason;
 use crate::error::CloseReason;
 use crate::listener::destination_cid;
@@ -36,6 +35,8 @@ use crate::multipath;
 use crate::multipath::PathChange;
 use crate::netwatch;
 use crate::netwatch::LocalAddress;
+use crate::paths::Action;
+use crate::paths::WantedPaths;
 use crate::socket::BufferPool;
 use crate::socket::RecvBuffer;
 use crate::socket::SendStats;
@@ -57,11 +58,6 @@ const TRAINS_PER_TURN: usize = 8;
 
 /// Receive batches taken from one socket before others get a turn.
 const BATCHES_PER_TURN: usize = 4;
-
-/// Pause before a path that could not be opened is tried again; doubled with
-/// every failure up to the maximum.
-const REOPEN_MIN: Duration = Duration::from_millis(250);
-const REOPEN_MAX: Duration = Duration::from_secs(60);
 
 /// Identifies a connection of an endpoint, and never another one later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -239,7 +235,7 @@ impl Endpoint {
             locals.push(LocalAddress { ip, device: None });
         }
 
-        let first = &locals[0];
+        let first = locals.remove(0);
         let socket = self
             .bind((first.ip, 0).into(), first.device.as_deref())
             .map_err(|error| ConnectError::Bind {
@@ -278,16 +274,7 @@ impl Endpoint {
         conn.idle_timeout = options.idle_timeout;
         conn.handshake_timeout = options.handshake_timeout;
         conn.handshake_deadline = Some(now + options.handshake_timeout);
-        conn.locals = locals
-            .into_iter()
-            .enumerate()
-            .map(|(i, address)| WantedPath {
-                address,
-                open: (i == 0).then_some(local),
-                retry_at: now,
-                failures: 0,
-            })
-            .collect();
+        conn.wanted = WantedPaths::new(first, local, locals, now);
         self.core.mark_dirty(key);
         Ok(key)
     }
@@ -333,30 +320,21 @@ impl Endpoint {
         let Some(conn) = self.core.get_mut(key) else {
             return;
         };
-        let known = conn.locals.iter().any(|w| w.address == address);
-        if !known && address.ip.is_ipv4() == conn.peer.is_ipv4() {
-            conn.locals.push(WantedPath {
-                address,
-                open: None,
-                retry_at: Instant::now(),
-                failures: 0,
-            });
+        if address.ip.is_ipv4() == conn.peer.is_ipv4() {
+            conn.wanted.add(address, Instant::now());
         }
         self.core.mark_dirty(key);
     }
 
     /// A local address, or its interface's carrier, has gone: the paths of the
-    /// connection `key` from there fail over at once.
+    /// connection `key` from there fail over at once, and are abandoned unless
+    /// the address comes back soon.
     pub fn remove_local(&mut self, key: ConnKey, address: &LocalAddress) {
         let Some(conn) = self.core.get_mut(key) else {
             return;
         };
-        while let Some(i) =
-            conn.locals.iter().position(|w| w.address == *address)
-        {
-            if let Some(local) = conn.locals.swap_remove(i).open {
-                multipath::link_down(&mut conn.quic, local);
-            }
+        if let Some(local) = conn.wanted.remove(address, Instant::now()) {
+            multipath::link_down(&mut conn.quic, local);
         }
         self.core.mark_dirty(key);
     }
@@ -527,6 +505,7 @@ impl Endpoint {
 
             while let Some(event) = conn.quic.path_event_next() {
                 if let Some(change) = multipath::on_event(&mut conn.quic, event) {
+                    conn.wanted.on_change(&change, Instant::now());
                     app.on_path_change(conn, change);
                 }
             }
@@ -536,52 +515,48 @@ impl Endpoint {
             app.on_progress(conn);
 
             self.core.exchange_cids(key);
-            self.open_paths(key);
+            self.manage_paths(key);
             self.send(key);
             self.finish(key, app);
         }
     }
 
-    /// Opens the paths that the connection wants and does not have.
-    fn open_paths(&mut self, key: ConnKey) {
+    /// Opens and abandons the paths that are due.
+    fn manage_paths(&mut self, key: ConnKey) {
         let now = Instant::now();
-        let Some(conn) = self.core.get_mut(key) else {
-            return;
-        };
-        if !conn.is_multipath() {
-            return;
-        }
-
-        for i in 0..conn.locals.len() {
-            let Some(conn) = self.core.get_mut(key) else {
+        while let Some(conn) = self.core.get_mut(key) {
+            if !conn.is_multipath() {
                 return;
-            };
-            let wanted = &conn.locals[i];
-            if wanted.open.is_some() || now < wanted.retry_at {
-                continue;
             }
 
-            let address = wanted.address.clone();
-            let opened = self.open_path(key, &address);
-            let Some(conn) = self.core.get_mut(key) else {
-                return;
-            };
-            let wanted = &mut conn.locals[i];
-            match opened {
-                Ok(local) => wanted.open = Some(local),
-                Err(e) => {
-                    log::debug!("no path from {} yet: {e}", address.ip);
-                    let pause = REOPEN_MIN * (1 << wanted.failures.min(8));
-                    wanted.retry_at = now + pause.min(REOPEN_MAX);
-                    wanted.failures += 1;
+            match conn.wanted.next_action(now) {
+                Some(Action::Open(address)) => {
+                    let opened = self.open_path(key, &address);
+                    let Some(conn) = self.core.get_mut(key) else {
+                        return;
+                    };
+                    match opened {
+                        Ok((local, path_id)) =>
+                            conn.wanted.opened(&address, local, path_id),
+                        Err(e) => {
+                            log::debug!("no path from {} yet: {e}", address.ip);
+                            conn.wanted.failed(&address, now);
+                        },
+                    }
                 },
+                Some(Action::Abandon(path_id)) => {
+                    if let Err(e) = multipath::abandon(&mut conn.quic, path_id) {
+                        log::debug!("cannot abandon path {path_id}: {e}");
+                    }
+                },
+                None => return,
             }
         }
     }
 
     fn open_path(
         &mut self, key: ConnKey, address: &LocalAddress,
-    ) -> Result<SocketAddr, ConnectError> {
+    ) -> Result<(SocketAddr, u64), ConnectError> {
         let index = self
             .bind((address.ip, 0).into(), address.device.as_deref())
             .map_err(|error| ConnectError::Bind {
@@ -596,7 +571,7 @@ impl Endpoint {
                 log::debug!("opened path {path_id} from {local}");
                 conn.own_sockets.push(index);
                 self.core.by_socket.insert(local, key);
-                Ok(local)
+                Ok((local, path_id))
             },
             Err(e) => {
                 self.unbind(index);
@@ -759,7 +734,7 @@ impl Core {
             idle_timeout: Duration::ZERO,
             cids: cids.to_vec(),
             own_sockets: Vec::new(),
-            locals: Vec::new(),
+            wanted: WantedPaths::default(),
             held: None,
             queued_trains: 0,
             is_dirty: false,

@@ -16,6 +16,7 @@ mod cid;
 mod connection;
 mod error;
 mod listener;
+mod paths;
 mod socket;
 mod timer;
 

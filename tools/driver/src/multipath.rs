@@ -82,6 +82,22 @@ pub(crate) fn open_path(
     }
 }
 
+/// Abandons a path whose local address is gone for good.
+pub(crate) fn abandon(quic: &mut Connection, path_id: u64) -> quiche::Result<()> {
+    /// RFC 10069's error code of a path that does not work reliably.
+    #[cfg(feature = "multipath")]
+    const PATH_UNSTABLE_OR_POOR: u64 = 0x3e76;
+
+    #[cfg(feature = "multipath")]
+    return quic.abandon_path(path_id, PATH_UNSTABLE_OR_POOR);
+
+    #[cfg(not(feature = "multipath"))]
+    {
+        let _ = (quic, path_id);
+        Err(quiche::Error::InvalidState)
+    }
+}
+
 /// Gives the peer every connection ID it has room for. `new_cid` makes one,
 /// with its stateless reset token.
 pub(crate) fn supply_cids(
@@ -90,7 +106,8 @@ pub(crate) fn supply_cids(
 ) {
     #[cfg(feature = "multipath")]
     if quic.is_multipath() {
-        for path_id in quic.path_ids_lacking_scids() {
+        let lacking: Vec<u64> = quic.path_ids_lacking_scids().collect();
+        for path_id in lacking {
             while quic.scids_left_on_path(path_id) > 0 {
                 let (cid, token) = new_cid();
                 if quic.new_scid_on_path(path_id, &cid, token, false).is_err() {
