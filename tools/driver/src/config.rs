@@ -1,0 +1,225 @@
+//! Transport settings of every tool, in one place.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use boring::ssl::SslContextBuilder;
+use boring::ssl::SslMethod;
+
+use crate::multipath;
+
+/// Error from quiche while settings are turned into its configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// quiche does not know the algorithm.
+    #[error("unknown congestion controller \"{0}\"")]
+    UnknownController(String),
+
+    /// The scheduler is not known.
+    #[error("unknown scheduler \"{0}\"")]
+    UnknownScheduler(String),
+
+    /// A certificate, key or CA file could not be used.
+    #[error("cannot load {what} from {file}: not a readable PEM file of that kind")]
+    File {
+        /// What the file should have held.
+        what: &'static str,
+        /// Its name as given.
+        file: String,
+    },
+
+    /// Anything else quiche refuses.
+    #[error("quiche refuses the configuration: {0}")]
+    Quiche(#[from] quiche::Error),
+}
+
+/// What this endpoint announces and how it behaves on the transport level.
+#[derive(Clone, Debug)]
+pub struct TransportSettings {
+    /// Congestion controller, by quiche's or the decision layer's name.
+    pub congestion_controller: String,
+
+    /// Packet scheduler, by the decision layer's name.
+    pub scheduler: String,
+
+    /// `initial_max_data`, and the ceiling of its automatic growth, in bytes.
+    pub max_data: u64,
+
+    /// `initial_max_stream_data_*`, and the ceiling of its growth, in bytes.
+    pub max_stream_data: u64,
+
+    /// Streams the peer may open, each direction type.
+    pub max_streams: u64,
+
+    /// `max_idle_timeout`.
+    pub idle_timeout: Duration,
+
+    /// `max_ack_delay`.
+    pub max_ack_delay: Duration,
+
+    /// A connection attempt fails if it is not complete by then.
+    pub handshake_timeout: Duration,
+
+    /// `initial_max_path_id`: path IDs `0..=` this may exist (RFC 10069).
+    /// `None` leaves multipath off.
+    pub max_path_id: Option<u64>,
+
+    /// `active_connection_id_limit`, per path ID.
+    pub active_connection_id_limit: u64,
+
+    /// The largest UDP payload sent, in bytes. At most
+    /// [`crate::MAX_DATAGRAM_BYTES`].
+    pub max_datagram_bytes: usize,
+
+    /// HyStart++ in slow start.
+    pub hystart: bool,
+
+    /// Send GREASE values.
+    pub grease: bool,
+
+    /// Let sending be paced.
+    pub pacing: bool,
+
+    /// The QUIC version to use.
+    pub version: u32,
+
+    /// Accept and offer 0-RTT.
+    pub early_data: bool,
+}
+
+impl Default for TransportSettings {
+    fn default() -> Self {
+        TransportSettings {
+            congestion_controller: "cubic".into(),
+            scheduler: "min-rtt".into(),
+            max_data: 24 << 20,
+            max_stream_data: 16 << 20,
+            max_streams: 100,
+            idle_timeout: Duration::from_secs(30),
+            max_ack_delay: Duration::from_millis(25),
+            handshake_timeout: Duration::from_secs(10),
+            max_path_id: Some(7),
+            active_connection_id_limit: 4,
+            max_datagram_bytes: 1350,
+            hystart: true,
+            grease: true,
+            pacing: true,
+            version: quiche::PROTOCOL_VERSION,
+            early_data: false,
+        }
+    }
+}
+
+impl TransportSettings {
+    /// The quiche configuration for these settings, for HTTP/3, without
+    /// certificates.
+    pub fn to_quiche(&self) -> Result<quiche::Config, ConfigError> {
+        self.apply(quiche::Config::new(self.version)?)
+    }
+
+    /// Like [`TransportSettings::to_quiche`], for a client whose server's
+    /// certificate must be for the address `ip`.
+    ///
+    /// quiche itself can only check host names.
+    pub(crate) fn to_quiche_for_ip(
+        &self, ip: IpAddr,
+    ) -> Result<quiche::Config, ConfigError> {
+        let tls = SslContextBuilder::new(SslMethod::tls())
+            .and_then(|mut tls| {
+                tls.set_default_verify_paths()?;
+                tls.cert_store_mut().verify_param_mut().set_ip(ip)?;
+                Ok(tls)
+            })
+            .map_err(|_| quiche::Error::TlsFail)?;
+        self.apply(quiche::Config::with_boring_ssl_ctx_builder(
+            self.version,
+            tls,
+        )?)
+    }
+
+    fn apply(
+        &self, mut config: quiche::Config,
+    ) -> Result<quiche::Config, ConfigError> {
+        config
+            .set_application_protos(quiche::h3::APPLICATION_PROTOCOL)?;
+        config
+            .set_cc_algorithm_name(&self.congestion_controller)
+            .map_err(|_| {
+                ConfigError::UnknownController(self.congestion_controller.clone())
+            })?;
+        config.set_max_idle_timeout(self.idle_timeout.as_millis() as u64);
+        config.set_max_ack_delay(self.max_ack_delay.as_millis() as u64);
+        config.set_max_recv_udp_payload_size(65_527);
+        config.set_max_send_udp_payload_size(
+            self.max_datagram_bytes.min(crate::MAX_DATAGRAM_BYTES),
+        );
+        config.set_initial_max_data(self.max_data);
+        config.set_initial_max_stream_data_bidi_local(self.max_stream_data);
+        config.set_initial_max_stream_data_bidi_remote(self.max_stream_data);
+        config.set_initial_max_stream_data_uni(self.max_stream_data);
+        config.set_max_connection_window(self.max_data);
+        config.set_max_stream_window(self.max_stream_data);
+        config.set_initial_max_streams_bidi(self.max_streams);
+        config.set_initial_max_streams_uni(self.max_streams);
+        config.set_active_connection_id_limit(self.active_connection_id_limit);
+        config.enable_hystart(self.hystart);
+        config.enable_pacing(self.pacing);
+        config.grease(self.grease);
+        if self.early_data {
+            config.enable_early_data();
+        }
+        multipath::configure(&mut config, self)?;
+
+        Ok(config)
+    }
+}
+
+/// Makes `config` a server's: certificate chain and private key, PEM files.
+pub fn load_identity(
+    config: &mut quiche::Config, cert: &str, key: &str,
+) -> Result<(), ConfigError> {
+    config
+        .load_cert_chain_from_pem_file(cert)
+        .map_err(|_| ConfigError::File {
+            what: "a certificate chain",
+            file: cert.into(),
+        })?;
+    config
+        .load_priv_key_from_pem_file(key)
+        .map_err(|_| ConfigError::File {
+            what: "a private key",
+            file: key.into(),
+        })
+}
+
+/// Adds the CA certificates of a PEM file to those trusted.
+pub fn trust_ca(config: &mut quiche::Config, file: &str) -> Result<(), ConfigError> {
+    config
+        .load_verify_locations_from_file(file)
+        .map_err(|_| ConfigError::File {
+            what: "CA certificates",
+            file: file.into(),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_controller_is_named_in_the_error() {
+        let settings = TransportSettings {
+            congestion_controller: "warp".into(),
+            ..Default::default()
+        };
+        let e = settings.to_quiche().err().unwrap();
+        assert_eq!(e.to_string(), "unknown congestion controller \"warp\"");
+    }
+
+    #[test]
+    fn a_missing_certificate_is_named_in_the_error() {
+        let mut config = TransportSettings::default().to_quiche().unwrap();
+        let e = load_identity(&mut config, "/nonexistent.crt", "x").unwrap_err();
+        assert!(e.to_string().contains("/nonexistent.crt"), "{e}");
+    }
+}

@@ -1,0 +1,217 @@
+//! One connection and the datagrams it is about to send.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+use std::time::Instant;
+
+use quiche::ConnectionId;
+
+use crate::endpoint::ConnKey;
+use crate::error::CloseReason;
+use crate::multipath;
+use crate::paths::WantedPaths;
+use crate::socket::BufferPool;
+use crate::socket::Train;
+use crate::socket::MAX_TRAIN_BYTES;
+use crate::MAX_DATAGRAM_BYTES;
+
+/// Datagrams whose release time is no further ahead leave at once: less than
+/// this, and the timer costs more than the precision gains.
+const RELEASE_SLACK: Duration = Duration::from_micros(200);
+
+/// What one path has carried so far.
+#[derive(Clone, Debug)]
+pub struct PathSnapshot {
+    /// Path ID (RFC 10069).
+    pub path_id: u64,
+    /// Our address.
+    pub local: SocketAddr,
+    /// The peer's address.
+    pub peer: SocketAddr,
+    /// UDP payload received.
+    pub recv_bytes: u64,
+    /// UDP payload sent.
+    pub sent_bytes: u64,
+    /// Smoothed round-trip time.
+    pub rtt: Duration,
+    /// Packets declared lost.
+    pub lost: u64,
+    /// Congestion window.
+    pub cwnd_bytes: u64,
+}
+
+/// A QUIC connection of an [`Endpoint`](crate::Endpoint).
+pub struct Conn {
+    /// The connection itself.
+    pub quic: quiche::Connection,
+
+    pub(crate) key: ConnKey,
+    pub(crate) peer: SocketAddr,
+    pub(crate) idle_timeout: Duration,
+
+    /// Every connection ID that leads here.
+    pub(crate) cids: Vec<ConnectionId<'static>>,
+
+    /// Sockets that close with the connection (a client's).
+    pub(crate) own_sockets: Vec<usize>,
+
+    /// Paths to open and to abandon (clients only).
+    pub(crate) wanted: WantedPaths,
+
+    /// A train that was begun but waits for its release time.
+    pub(crate) held: Option<Train>,
+
+    /// Trains of this connection in sockets' queues.
+    pub(crate) queued_trains: usize,
+
+    /// In the list of connections to serve.
+    pub(crate) is_dirty: bool,
+
+    /// The earliest entry for this connection in the deadline heap.
+    pub(crate) queued_deadline: Option<Instant>,
+
+    /// The handshake has to be complete by then.
+    pub(crate) handshake_deadline: Option<Instant>,
+    pub(crate) handshake_timeout: Duration,
+
+    pub(crate) last_recv_error: Option<quiche::Error>,
+
+    /// Set when the driver itself gives up.
+    pub(crate) verdict: Option<CloseReason>,
+}
+
+impl Conn {
+    /// The peer's address when the connection began.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// The handle of this connection.
+    pub fn key(&self) -> ConnKey {
+        self.key
+    }
+
+    /// Whether both sides agreed on multipath.
+    pub fn is_multipath(&self) -> bool {
+        multipath::is_ready(&self.quic)
+    }
+
+    /// What each path has carried. Paths come in no particular order.
+    pub fn paths(&self) -> Vec<PathSnapshot> {
+        self.quic
+            .path_stats()
+            .enumerate()
+            .map(|(i, stats)| PathSnapshot {
+                path_id: multipath::path_id(i, &stats),
+                local: stats.local_addr,
+                peer: stats.peer_addr,
+                recv_bytes: stats.recv_bytes,
+                sent_bytes: stats.sent_bytes,
+                rtt: stats.rtt,
+                lost: stats.lost as u64,
+                cwnd_bytes: stats.cwnd as u64,
+            })
+            .collect()
+    }
+
+    /// Ends the connection because the peer's certificate is not the one
+    /// wanted.
+    pub fn reject_certificate(&mut self, why: &'static str) {
+        self.verdict = Some(CloseReason::Certificate(why));
+    }
+
+    /// When the connection next needs to be served, if no packet comes.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let release = self.held.as_ref().map(|train| train.release);
+        let path_action = self
+            .wanted
+            .deadline()
+            .filter(|_| self.is_multipath());
+        [
+            self.quic.timeout_instant(),
+            release,
+            path_action,
+            self.handshake_deadline,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// The next train whose time has come, in a buffer from `pool`.
+    ///
+    /// `max_segments` says how many datagrams of a size fit in one train on a
+    /// local address.
+    pub(crate) fn next_train(
+        &mut self, now: Instant, pool: &mut BufferPool,
+        max_segments: impl Fn(SocketAddr, usize) -> usize,
+    ) -> Option<Train> {
+        let due = now + RELEASE_SLACK;
+        let mut train = match self.held.take() {
+            Some(train) if train.release > due => {
+                self.held = Some(train);
+                return None;
+            },
+            Some(train) => train,
+            None => {
+                let mut buf = pool.take();
+                let Ok((len, info)) =
+                    self.quic.send(&mut buf[..MAX_DATAGRAM_BYTES])
+                else {
+                    pool.put(buf);
+                    return None;
+                };
+                let train = self.begin_train(buf, len, &info);
+                if train.release > due {
+                    self.held = Some(train);
+                    return None;
+                }
+                train
+            },
+        };
+
+        let room = max_segments(train.from, train.segment_bytes);
+        let mut segments = 1;
+        while segments < room && train.end + MAX_DATAGRAM_BYTES <= MAX_TRAIN_BYTES
+        {
+            let tail = &mut train.buf[train.end..train.end + MAX_DATAGRAM_BYTES];
+            let Ok((len, info)) = self.quic.send(tail) else {
+                break;
+            };
+
+            let fits = info.from == train.from &&
+                info.to == train.to &&
+                len <= train.segment_bytes &&
+                info.at <= due;
+            if !fits {
+                let mut buf = pool.take();
+                buf[..len].copy_from_slice(&tail[..len]);
+                self.held = Some(self.begin_train(buf, len, &info));
+                break;
+            }
+
+            train.end += len;
+            segments += 1;
+            if len < train.segment_bytes {
+                break;
+            }
+        }
+
+        Some(train)
+    }
+
+    fn begin_train(
+        &self, buf: Vec<u8>, len: usize, info: &quiche::SendInfo,
+    ) -> Train {
+        Train {
+            conn: self.key,
+            from: info.from,
+            to: info.to,
+            segment_bytes: len,
+            release: info.at,
+            buf,
+            start: 0,
+            end: len,
+        }
+    }
+}

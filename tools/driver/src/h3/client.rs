@@ -1,0 +1,670 @@
+//! An HTTP/3 client: any number of requests on any number of connections.
+
+use std::collections::HashMap;
+use std::collections::VecDeque;
+use std::io;
+use std::net::IpAddr;
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
+
+use mio::Waker;
+use quiche::h3;
+use quiche::h3::Header;
+use sha2::Digest;
+use sha2::Sha256;
+
+use crate::config;
+use crate::endpoint::ConnectError;
+use crate::h3::field;
+use crate::h3::CHUNK_BYTES;
+use crate::h3::H3_NO_ERROR;
+use crate::h3::H3_REQUEST_CANCELLED;
+use crate::netwatch::usable_addresses;
+use crate::netwatch::AddressChange;
+use crate::netwatch::Watch;
+use crate::App;
+use crate::CloseReason;
+use crate::Conn;
+use crate::ConfigError;
+use crate::ConnKey;
+use crate::ConnectOptions;
+use crate::Endpoint;
+use crate::LocalAddress;
+use crate::PathChange;
+use crate::SendStats;
+use crate::SocketOptions;
+use crate::TransportSettings;
+
+/// How the server's certificate is judged.
+#[derive(Clone, Debug, Default)]
+pub enum Verify {
+    /// By the system's authorities and, if given, those of a PEM file.
+    #[default]
+    System,
+
+    /// By the authorities of this PEM file, and the system's.
+    Ca(String),
+
+    /// It must be the certificate with this SHA-256 fingerprint.
+    Pin([u8; 32]),
+
+    /// Not at all.
+    None,
+}
+
+/// Which local addresses to use.
+#[derive(Clone, Debug, Default)]
+pub enum Locals {
+    /// Every usable one, now and later.
+    #[default]
+    Auto,
+
+    /// These, the first for the handshake.
+    Fixed(Vec<LocalAddress>),
+}
+
+/// A client's settings.
+#[derive(Clone, Debug, Default)]
+pub struct ClientSettings {
+    /// Transport parameters and algorithms.
+    pub transport: TransportSettings,
+    /// Certificate checks.
+    pub verify: Verify,
+    /// Local addresses.
+    pub locals: Locals,
+    /// Socket buffers and offload.
+    pub sockets: SocketOptions,
+}
+
+/// One request without a body.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// `GET` or `HEAD`.
+    pub method: String,
+    /// Host and, unless it is 443, port.
+    pub authority: String,
+    /// Path and query.
+    pub path: String,
+    /// Further header fields, names in lower case.
+    pub headers: Vec<(String, String)>,
+}
+
+impl Request {
+    fn to_headers(&self) -> Vec<Header> {
+        let mut headers = vec![
+            Header::new(b":method", self.method.as_bytes()),
+            Header::new(b":scheme", b"https"),
+            Header::new(b":authority", self.authority.as_bytes()),
+            Header::new(b":path", self.path.as_bytes()),
+        ];
+        let has_agent = self.headers.iter().any(|(name, _)| name == "user-agent");
+        if !has_agent {
+            headers.push(Header::new(
+                b"user-agent",
+                concat!("mpq/", env!("CARGO_PKG_VERSION")).as_bytes(),
+            ));
+        }
+        headers.extend(
+            self.headers
+                .iter()
+                .map(|(name, value)| {
+                    Header::new(name.as_bytes(), value.as_bytes())
+                }),
+        );
+        headers
+    }
+}
+
+/// The beginning of a response.
+#[derive(Clone, Debug)]
+pub struct ResponseHead {
+    /// Status code.
+    pub status: u16,
+    /// Header fields.
+    pub headers: Vec<Header>,
+    /// `content-length`, if there is a valid one.
+    pub content_length: Option<u64>,
+}
+
+/// Takes a response as it arrives. Returning [`ControlFlow::Break`] cancels
+/// the request.
+pub trait ResponseSink {
+    /// The final (not 1xx) status and header fields.
+    fn on_head(&mut self, head: &ResponseHead) -> ControlFlow<()>;
+
+    /// The next bytes of the body.
+    fn on_body(&mut self, chunk: &[u8]) -> ControlFlow<()>;
+
+    /// The response is complete, or will never be. Called exactly once.
+    fn on_end(&mut self, result: Result<(), RequestError>);
+}
+
+/// Why a response is not complete.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// Cancelled on this side.
+    #[error("cancelled")]
+    Cancelled,
+
+    /// The server gave up on the stream.
+    #[error("the server aborted the response (code {0:#x})")]
+    Reset(u64),
+
+    /// The body ended early or late.
+    #[error("the body has {got} bytes, but {expected} were announced")]
+    Truncated {
+        /// Bytes received.
+        got: u64,
+        /// Value of `content-length`.
+        expected: u64,
+    },
+
+    /// The response is not valid HTTP/3.
+    #[error("the response is malformed: {0}")]
+    Malformed(&'static str),
+
+    /// The connection is over.
+    #[error("{0}")]
+    Connection(Arc<CloseReason>),
+}
+
+/// Identifies a request of a [`Client`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RequestId(u64);
+
+/// HTTP/3 connections, driven by [`Client::poll`].
+pub struct Client {
+    endpoint: Endpoint,
+    settings: ClientSettings,
+    logs_keys: bool,
+    watch: Option<Watch>,
+    sessions: Sessions,
+    next_request: u64,
+}
+
+#[derive(Default)]
+struct Sessions {
+    by_key: HashMap<ConnKey, Session>,
+    closed: HashMap<ConnKey, Arc<CloseReason>>,
+    path_changes: Vec<(ConnKey, PathChange)>,
+    pin: Option<[u8; 32]>,
+    chunk: Vec<u8>,
+}
+
+#[derive(Default)]
+struct Session {
+    h3: Option<h3::Connection>,
+    waiting: VecDeque<Waiting>,
+    streams: HashMap<u64, Stream>,
+    cancelled: Vec<RequestId>,
+}
+
+struct Waiting {
+    id: RequestId,
+    request: Request,
+    sink: Box<dyn ResponseSink>,
+}
+
+struct Stream {
+    id: RequestId,
+    is_head: bool,
+    sink: Box<dyn ResponseSink>,
+    has_head: bool,
+    expected: Option<u64>,
+    got: u64,
+}
+
+impl Client {
+    /// A client without connections.
+    pub fn new(settings: ClientSettings) -> Result<Client, ClientError> {
+        let pin = match settings.verify {
+            Verify::Pin(fingerprint) => Some(fingerprint),
+            _ => None,
+        };
+        // Finds wrong settings before anything else happens.
+        configure(&settings, None)?;
+
+        Ok(Client {
+            endpoint: Endpoint::new(settings.sockets.clone())?,
+            settings,
+            logs_keys: false,
+            watch: None,
+            sessions: Sessions {
+                pin,
+                chunk: vec![0; CHUNK_BYTES],
+                ..Default::default()
+            },
+            next_request: 0,
+        })
+    }
+
+    /// Writes TLS secrets for debugging tools to the file that the environment
+    /// variable `SSLKEYLOGFILE` names; connections made later do so.
+    pub fn log_keys(&mut self) {
+        self.logs_keys = true;
+    }
+
+    /// Makes a running [`Client::poll`] return, from any thread.
+    pub fn waker(&self) -> Arc<Waker> {
+        self.endpoint.waker()
+    }
+
+    /// Begins a connection to the server at `peer`, whose certificate must be
+    /// for `server_name`, a host name or an IP address. Requests may be made at once. `session` resumes an
+    /// earlier TLS session.
+    pub fn connect(
+        &mut self, server_name: &str, peer: SocketAddr, session: Option<Vec<u8>>,
+    ) -> Result<ConnKey, ClientError> {
+        let locals = match &self.settings.locals {
+            Locals::Fixed(locals) => locals.clone(),
+            // Nothing but loopback reaches loopback.
+            Locals::Auto if peer.ip().is_loopback() => Vec::new(),
+            Locals::Auto => {
+                let usable = usable_addresses()?;
+                self.watch.get_or_insert_with(|| {
+                    Watch::new(usable.clone(), Instant::now())
+                });
+                default_route_first(usable, peer)
+            },
+        };
+
+        let ip = server_name.parse::<IpAddr>().ok();
+        let mut config = configure(&self.settings, ip)?;
+        if self.logs_keys {
+            config.log_keys();
+        }
+
+        let transport = &self.settings.transport;
+        let key = self.endpoint.connect(
+            ConnectOptions {
+                // SNI is for names only (RFC 6066, section 3).
+                server_name: ip.is_none().then(|| server_name.into()),
+                peer,
+                locals,
+                handshake_timeout: transport.handshake_timeout,
+                idle_timeout: transport.idle_timeout,
+                session,
+            },
+            &mut config,
+        )?;
+        self.sessions.by_key.insert(key, Session::default());
+        Ok(key)
+    }
+
+    /// Sends `request` on the connection `key` as soon as possible. If the
+    /// connection is over, `sink` is told at once.
+    pub fn request(
+        &mut self, key: ConnKey, request: Request,
+        mut sink: Box<dyn ResponseSink>,
+    ) -> RequestId {
+        let id = RequestId(self.next_request);
+        self.next_request += 1;
+
+        match self.sessions.by_key.get_mut(&key) {
+            Some(session) => {
+                session.waiting.push_back(Waiting { id, request, sink });
+                self.endpoint.conn_mut(key);
+            },
+            None => {
+                let reason = self.sessions.closed.get(&key).cloned();
+                let reason = reason.unwrap_or_else(|| {
+                    Arc::new(CloseReason::ByUs {
+                        app: true,
+                        code: H3_NO_ERROR,
+                        reason: String::new(),
+                    })
+                });
+                sink.on_end(Err(RequestError::Connection(reason)));
+            },
+        }
+        id
+    }
+
+    /// Cancels a request; its sink is told in the next [`Client::poll`]. Has
+    /// no effect on a request that is over.
+    pub fn cancel(&mut self, key: ConnKey, id: RequestId) {
+        if let Some(session) = self.sessions.by_key.get_mut(&key) {
+            session.cancelled.push(id);
+            self.endpoint.conn_mut(key);
+        }
+    }
+
+    /// The connection `key`, unless it is over.
+    pub fn conn(&self, key: ConnKey) -> Option<&Conn> {
+        self.endpoint.conn(key)
+    }
+
+    /// The connection `key`, to change it.
+    pub fn conn_mut(&mut self, key: ConnKey) -> Option<&mut Conn> {
+        self.endpoint.conn_mut(key)
+    }
+
+    /// Why the connection `key` is over, if it is.
+    pub fn close_reason(&self, key: ConnKey) -> Option<Arc<CloseReason>> {
+        self.sessions.closed.get(&key).cloned()
+    }
+
+    /// How sending has gone so far.
+    pub fn send_stats(&self) -> SendStats {
+        self.endpoint.send_stats()
+    }
+
+    /// The path changes since the last call, oldest first.
+    pub fn take_path_changes(&mut self) -> Vec<(ConnKey, PathChange)> {
+        std::mem::take(&mut self.sessions.path_changes)
+    }
+
+    /// Waits for something to happen, at most `max_wait`, and deals with it:
+    /// sinks are called from here.
+    pub fn poll(&mut self, max_wait: Option<Duration>) -> io::Result<()> {
+        let now = Instant::now();
+        let until_watch = self
+            .watch
+            .as_ref()
+            .map(|w| w.deadline().saturating_duration_since(now));
+        let max_wait = max_wait.into_iter().chain(until_watch).min();
+
+        self.endpoint.poll(max_wait, &mut self.sessions)?;
+
+        let changes = match &mut self.watch {
+            Some(watch) => watch.poll(Instant::now()),
+            None => Vec::new(),
+        };
+        for change in changes {
+            for key in self.endpoint.conn_keys() {
+                match &change {
+                    AddressChange::Up(address) =>
+                        self.endpoint.add_local(key, address.clone()),
+                    AddressChange::Down(address) =>
+                        self.endpoint.remove_local(key, address),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes every connection, tells the servers, and does not wait for them.
+    pub fn close(&mut self) -> io::Result<()> {
+        for key in self.endpoint.conn_keys() {
+            if let Some(conn) = self.endpoint.conn_mut(key) {
+                // Done means that it is closing already.
+                let _ = conn.quic.close(true, H3_NO_ERROR, b"");
+            }
+        }
+        self.endpoint.poll(Some(Duration::ZERO), &mut self.sessions)
+    }
+}
+
+/// The configuration of a connection to a server known by name or by `ip`.
+fn configure(
+    settings: &ClientSettings, ip: Option<IpAddr>,
+) -> Result<quiche::Config, ConfigError> {
+    let mut config = match ip {
+        Some(ip) => settings.transport.to_quiche_for_ip(ip)?,
+        None => settings.transport.to_quiche()?,
+    };
+    match &settings.verify {
+        Verify::System => config.verify_peer(true),
+        Verify::Ca(file) => {
+            config::trust_ca(&mut config, file)?;
+            config.verify_peer(true);
+        },
+        Verify::Pin(_) | Verify::None => config.verify_peer(false),
+    }
+    // Servers open no requests.
+    config.set_initial_max_streams_bidi(0);
+    Ok(config)
+}
+
+/// `locals` with the address that the kernel would choose for `peer` first.
+fn default_route_first(
+    mut locals: Vec<LocalAddress>, peer: SocketAddr,
+) -> Vec<LocalAddress> {
+    if let Ok(source) = crate::netwatch::source_for(peer) {
+        locals.sort_by_key(|l| l.ip != source);
+    }
+    locals
+}
+
+impl App for Sessions {
+    fn on_progress(&mut self, conn: &mut Conn) {
+        let Some(session) = self.by_key.get_mut(&conn.key()) else {
+            return;
+        };
+        if !conn.quic.is_established() && !conn.quic.is_in_early_data() ||
+            conn.quic.is_closed()
+        {
+            return;
+        }
+
+        if session.h3.is_none() {
+            if let Some(pin) = &self.pin {
+                let cert = conn.quic.peer_cert().unwrap_or_default();
+                if Sha256::digest(cert).as_slice() != pin {
+                    conn.reject_certificate(
+                        "its fingerprint is not the pinned one",
+                    );
+                    return;
+                }
+            }
+            match new_h3(conn) {
+                Ok(h3) => session.h3 = Some(h3),
+                Err(e) => {
+                    log::debug!("cannot start HTTP/3: {e}");
+                    return;
+                },
+            }
+        }
+
+        session.cancel(conn);
+        session.send_requests(conn);
+        session.receive(conn, &mut self.chunk);
+    }
+
+    fn on_path_change(&mut self, conn: &mut Conn, change: PathChange) {
+        self.path_changes.push((conn.key(), change));
+    }
+
+    fn on_closed(&mut self, conn: &mut Conn, reason: CloseReason) {
+        let reason = Arc::new(reason);
+        self.closed.insert(conn.key(), reason.clone());
+
+        let Some(session) = self.by_key.remove(&conn.key()) else {
+            return;
+        };
+        let waiting = session.waiting.into_iter().map(|w| w.sink);
+        let running = session.streams.into_values().map(|s| s.sink);
+        for mut sink in waiting.chain(running) {
+            sink.on_end(Err(RequestError::Connection(reason.clone())));
+        }
+    }
+}
+
+fn new_h3(conn: &mut Conn) -> h3::Result<h3::Connection> {
+    h3::Connection::with_transport(&mut conn.quic, &h3::Config::new()?)
+}
+
+impl Session {
+    fn cancel(&mut self, conn: &mut Conn) {
+        for id in std::mem::take(&mut self.cancelled) {
+            if let Some(i) = self.waiting.iter().position(|w| w.id == id) {
+                if let Some(mut waiting) = self.waiting.remove(i) {
+                    waiting.sink.on_end(Err(RequestError::Cancelled));
+                }
+                continue;
+            }
+
+            let stream = self.streams.iter().find(|(_, s)| s.id == id);
+            if let Some((&stream_id, _)) = stream {
+                self.abort(conn, stream_id, RequestError::Cancelled);
+            }
+        }
+    }
+
+    fn send_requests(&mut self, conn: &mut Conn) {
+        let Some(h3) = &mut self.h3 else {
+            return;
+        };
+
+        while let Some(mut waiting) = self.waiting.pop_front() {
+            let headers = waiting.request.to_headers();
+            match h3.send_request(&mut conn.quic, &headers, true) {
+                Ok(stream_id) => {
+                    self.streams.insert(stream_id, Stream {
+                        id: waiting.id,
+                        is_head: waiting.request.method == "HEAD",
+                        sink: waiting.sink,
+                        has_head: false,
+                        expected: None,
+                        got: 0,
+                    });
+                },
+                // No stream or no room for the header yet.
+                Err(
+                    h3::Error::StreamBlocked |
+                    h3::Error::TransportError(quiche::Error::StreamLimit),
+                ) => {
+                    self.waiting.push_front(waiting);
+                    return;
+                },
+                Err(e) => {
+                    log::debug!("request refused by the HTTP/3 layer: {e}");
+                    waiting.sink.on_end(Err(RequestError::Malformed(
+                        "the request cannot be sent",
+                    )));
+                },
+            }
+        }
+    }
+
+    fn receive(&mut self, conn: &mut Conn, chunk: &mut [u8]) {
+        loop {
+            let Some(h3) = &mut self.h3 else {
+                return;
+            };
+            match h3.poll(&mut conn.quic) {
+                Ok((id, h3::Event::Headers { list, .. })) =>
+                    self.on_headers(conn, id, list),
+                Ok((id, h3::Event::Data)) => self.on_data(conn, id, chunk),
+                Ok((id, h3::Event::Finished)) => self.on_finished(id),
+                Ok((id, h3::Event::Reset(code))) =>
+                    self.end(id, Err(RequestError::Reset(code))),
+                Ok((_, h3::Event::GoAway | h3::Event::PriorityUpdate)) => {},
+                Err(h3::Error::Done) => return,
+                // quiche closes the connection with the right code.
+                Err(e) => {
+                    log::debug!("HTTP/3: {e}");
+                    return;
+                },
+            }
+        }
+    }
+
+    fn on_headers(&mut self, conn: &mut Conn, id: u64, headers: Vec<Header>) {
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return;
+        };
+        if stream.has_head {
+            // Trailers.
+            return;
+        }
+
+        let status = field(&headers, ":status").and_then(|s| s.parse().ok());
+        let status: u16 = match status {
+            Some(100..=199) => return,
+            Some(status) => status,
+            None => {
+                let e = RequestError::Malformed("no valid status");
+                self.abort(conn, id, e);
+                return;
+            },
+        };
+
+        let content_length =
+            field(&headers, "content-length").and_then(|v| v.parse().ok());
+        stream.has_head = true;
+        let has_body = !stream.is_head && status != 304;
+        stream.expected = content_length.filter(|_| has_body);
+        let head = ResponseHead {
+            status,
+            headers,
+            content_length,
+        };
+        if stream.sink.on_head(&head).is_break() {
+            self.abort(conn, id, RequestError::Cancelled);
+        }
+    }
+
+    fn on_data(&mut self, conn: &mut Conn, id: u64, chunk: &mut [u8]) {
+        let Some(h3) = &mut self.h3 else {
+            return;
+        };
+
+        while let Ok(len) = h3.recv_body(&mut conn.quic, id, chunk) {
+            // Bytes of a cancelled request only have to be taken away.
+            let Some(stream) = self.streams.get_mut(&id) else {
+                continue;
+            };
+            stream.got += len as u64;
+            if stream.sink.on_body(&chunk[..len]).is_break() {
+                self.abort(conn, id, RequestError::Cancelled);
+                return;
+            }
+        }
+    }
+
+    fn on_finished(&mut self, id: u64) {
+        let Some(stream) = self.streams.get(&id) else {
+            return;
+        };
+        let result = match stream.expected {
+            _ if !stream.has_head => Err(RequestError::Malformed("no header")),
+            Some(expected) if expected != stream.got =>
+                Err(RequestError::Truncated {
+                    got: stream.got,
+                    expected,
+                }),
+            _ => Ok(()),
+        };
+        self.end(id, result);
+    }
+
+    fn abort(&mut self, conn: &mut Conn, id: u64, error: RequestError) {
+        // The stream may be over on either side already.
+        for direction in [quiche::Shutdown::Read, quiche::Shutdown::Write] {
+            let _ = conn.quic.stream_shutdown(
+                id,
+                direction,
+                H3_REQUEST_CANCELLED,
+            );
+        }
+        self.end(id, Err(error));
+    }
+
+    fn end(&mut self, id: u64, result: Result<(), RequestError>) {
+        if let Some(mut stream) = self.streams.remove(&id) {
+            stream.sink.on_end(result);
+        }
+    }
+}
+
+/// Why a client cannot start, or not connect.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The settings are wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+
+    /// The connection cannot even begin.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+
+    /// The system refuses something basic.
+    #[error("cannot set up the event loop: {0}")]
+    Io(#[from] io::Error),
+}

@@ -1,0 +1,41 @@
+//! Runs quiche connections on any number of UDP sockets.
+//!
+//! quiche turns packets into events and events into packets; this crate does
+//! the rest: sockets with segmentation offload, timers fine enough for pacing,
+//! routing by connection ID, and opening paths as local addresses come and go.
+//! [`Endpoint`] is a single-threaded event loop for clients and servers alike,
+//! [`h3`] the HTTP/3 layer on top of it.
+
+pub mod config;
+pub mod endpoint;
+pub mod h3;
+pub mod multipath;
+pub mod netwatch;
+
+mod cid;
+mod connection;
+mod error;
+mod listener;
+mod paths;
+mod socket;
+mod timer;
+
+pub use cid::EndpointKey;
+pub use config::ConfigError;
+pub use config::TransportSettings;
+pub use connection::Conn;
+pub use connection::PathSnapshot;
+pub use endpoint::App;
+pub use endpoint::ConnKey;
+pub use endpoint::ConnectOptions;
+pub use endpoint::Endpoint;
+pub use error::CloseReason;
+pub use listener::ListenOptions;
+pub use multipath::PathChange;
+pub use netwatch::LocalAddress;
+pub use socket::SendStats;
+pub use socket::SocketOptions;
+
+/// The largest UDP payload this crate sends, in bytes: what an Ethernet frame
+/// carries over IPv4.
+pub const MAX_DATAGRAM_BYTES: usize = 1472;

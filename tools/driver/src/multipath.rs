@@ -1,0 +1,223 @@
+//! Every use of the multipath API of the patched quiche.
+//!
+//! Without the feature `multipath` this compiles against stock quiche: one
+//! path carries data, and further paths cannot be opened.
+
+use std::net::SocketAddr;
+
+use quiche::Connection;
+use quiche::ConnectionId;
+use quiche::PathEvent;
+use quiche::PathStats;
+
+use crate::config::ConfigError;
+use crate::config::TransportSettings;
+
+/// A change of one path of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PathChange {
+    /// The path exists; its addresses are not validated yet.
+    Opened {
+        /// Path ID (RFC 10069).
+        path_id: u64,
+        /// Our address.
+        local: SocketAddr,
+        /// The peer's address.
+        peer: SocketAddr,
+    },
+
+    /// Both ends have shown that they receive on the path.
+    Available {
+        /// Path ID (RFC 10069).
+        path_id: u64,
+        /// Our address.
+        local: SocketAddr,
+        /// The peer's address.
+        peer: SocketAddr,
+    },
+
+    /// The peer did not answer on these addresses.
+    Failed {
+        /// Our address.
+        local: SocketAddr,
+        /// The peer's address.
+        peer: SocketAddr,
+    },
+
+    /// The path ID is gone for good.
+    Abandoned {
+        /// Path ID (RFC 10069).
+        path_id: u64,
+        /// Why, as sent in PATH_ABANDON.
+        error_code: u64,
+        /// Whether the peer began it.
+        by_peer: bool,
+    },
+}
+
+/// Whether further paths may be opened on `quic` now.
+pub fn is_ready(quic: &Connection) -> bool {
+    #[cfg(feature = "multipath")]
+    return quic.is_multipath();
+
+    #[cfg(not(feature = "multipath"))]
+    {
+        let _ = quic;
+        false
+    }
+}
+
+/// Opens a path and returns its ID.
+pub(crate) fn open_path(
+    quic: &mut Connection, local: SocketAddr, peer: SocketAddr,
+) -> quiche::Result<u64> {
+    #[cfg(feature = "multipath")]
+    return quic.open_path(local, peer);
+
+    #[cfg(not(feature = "multipath"))]
+    {
+        let _ = (quic, local, peer);
+        Err(quiche::Error::InvalidState)
+    }
+}
+
+/// Abandons a path whose local address is gone for good.
+pub(crate) fn abandon(quic: &mut Connection, path_id: u64) -> quiche::Result<()> {
+    /// RFC 10069's error code of a path that does not work reliably.
+    #[cfg(feature = "multipath")]
+    const PATH_UNSTABLE_OR_POOR: u64 = 0x3e76;
+
+    #[cfg(feature = "multipath")]
+    return quic.abandon_path(path_id, PATH_UNSTABLE_OR_POOR);
+
+    #[cfg(not(feature = "multipath"))]
+    {
+        let _ = (quic, path_id);
+        Err(quiche::Error::InvalidState)
+    }
+}
+
+/// Gives the peer every connection ID it has room for. `new_cid` makes one,
+/// with its stateless reset token.
+pub(crate) fn supply_cids(
+    quic: &mut Connection,
+    mut new_cid: impl FnMut() -> (ConnectionId<'static>, u128),
+) {
+    #[cfg(feature = "multipath")]
+    if quic.is_multipath() {
+        let lacking: Vec<u64> = quic.path_ids_lacking_scids().collect();
+        for path_id in lacking {
+            while quic.scids_left_on_path(path_id) > 0 {
+                let (cid, token) = new_cid();
+                if quic.new_scid_on_path(path_id, &cid, token, false).is_err() {
+                    break;
+                }
+            }
+        }
+        return;
+    }
+
+    while quic.scids_left() > 0 {
+        let (cid, token) = new_cid();
+        if quic.new_scid(&cid, token, false).is_err() {
+            break;
+        }
+    }
+}
+
+/// Tells the connection that nothing can be sent from `local` any more.
+pub(crate) fn link_down(quic: &mut Connection, local: SocketAddr) {
+    #[cfg(feature = "multipath")]
+    quic.report_link_down(local);
+
+    #[cfg(not(feature = "multipath"))]
+    let _ = (quic, local);
+}
+
+/// Applies the settings that only multipath knows.
+pub(crate) fn configure(
+    config: &mut quiche::Config, settings: &TransportSettings,
+) -> Result<(), ConfigError> {
+    #[cfg(feature = "multipath")]
+    {
+        if let Some(max_path_id) = settings.max_path_id {
+            config.set_initial_max_path_id(max_path_id)?;
+        }
+        config
+            .set_scheduler_name(&settings.scheduler)
+            .map_err(|_| ConfigError::UnknownScheduler(settings.scheduler.clone()))?;
+        config.enable_paced_sending(settings.pacing);
+    }
+
+    #[cfg(not(feature = "multipath"))]
+    {
+        let _ = config;
+        if settings.scheduler != "min-rtt" {
+            return Err(ConfigError::UnknownScheduler(settings.scheduler.clone()));
+        }
+    }
+
+    Ok(())
+}
+
+/// Acts on quiche's event and says what it means to an application.
+pub(crate) fn on_event(
+    quic: &mut Connection, event: PathEvent,
+) -> Option<PathChange> {
+    match event {
+        #[cfg(feature = "multipath")]
+        PathEvent::Opened {
+            path_id,
+            local,
+            peer,
+        } => Some(PathChange::Opened {
+            path_id,
+            local,
+            peer,
+        }),
+        #[cfg(feature = "multipath")]
+        PathEvent::Available {
+            path_id,
+            local,
+            peer,
+        } => Some(PathChange::Available {
+            path_id,
+            local,
+            peer,
+        }),
+        #[cfg(feature = "multipath")]
+        PathEvent::Abandoned {
+            path_id,
+            error_code,
+            by_peer,
+        } => Some(PathChange::Abandoned {
+            path_id,
+            error_code,
+            by_peer,
+        }),
+        // A client shows up on a new address: answer there once validated.
+        PathEvent::New(local, peer) => {
+            let _ = quic.probe_path(local, peer);
+            None
+        },
+        PathEvent::FailedValidation(local, peer) =>
+            Some(PathChange::Failed { local, peer }),
+        _ => None,
+    }
+}
+
+/// The path ID of the `index`th of [`Connection::path_stats`].
+pub(crate) fn path_id(index: usize, stats: &PathStats) -> u64 {
+    #[cfg(feature = "multipath")]
+    {
+        let _ = index;
+        stats.path_id
+    }
+
+    #[cfg(not(feature = "multipath"))]
+    {
+        let _ = stats;
+        index as u64
+    }
+}

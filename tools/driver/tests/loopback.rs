@@ -1,0 +1,359 @@
+//! Client and server over loopback, undisturbed and disturbed.
+
+mod common;
+
+use std::net::SocketAddr;
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use common::*;
+use mpq_driver::h3::client::Client;
+use mpq_driver::h3::client::ClientSettings;
+use mpq_driver::h3::client::RequestError;
+use mpq_driver::CloseReason;
+use mpq_driver::EndpointKey;
+use mpq_driver::ListenOptions;
+use mpq_driver::SocketOptions;
+use mpq_driver::TransportSettings;
+
+fn server() -> TestServer {
+    TestServer::start(ServerOptions::default())
+}
+
+#[test]
+fn ten_megabytes_arrive_intact() {
+    for gso in [true, false] {
+        let mut server = TestServer::start(ServerOptions {
+            sockets: SocketOptions {
+                gso,
+                ..Default::default()
+            },
+            ..Default::default()
+        });
+        let mut client = client(TransportSettings::default());
+        let key = client.connect("localhost", server.address, None).unwrap();
+        let outcome = ask(&mut client, key, 10_000_000);
+        finish(&mut client, std::slice::from_ref(&outcome));
+        assert_intact(&outcome, 10_000_000);
+
+        client.close().unwrap();
+        let stats = server.join();
+        assert!(stats.datagrams > 10_000_000 / 1472);
+        if gso {
+            assert!(
+                stats.sends < stats.datagrams,
+                "nothing was sent in a batch: {stats:?}"
+            );
+        } else {
+            assert_eq!(stats.sends, stats.datagrams);
+        }
+    }
+}
+
+#[test]
+fn fifty_connections_at_once() {
+    let server = server();
+    let mut client = client(TransportSettings::default());
+    let outcomes: Vec<_> = (0..50u64)
+        .map(|i| {
+            let key =
+                client.connect("localhost", server.address, None).unwrap();
+            ask(&mut client, key, 100_000 + i)
+        })
+        .collect();
+    finish(&mut client, &outcomes);
+    for (outcome, i) in outcomes.iter().zip(0..) {
+        assert_intact(outcome, 100_000 + i);
+    }
+    client.close().unwrap();
+}
+
+#[test]
+fn many_requests_on_one_connection() {
+    let server = server();
+    let mut client = client(TransportSettings::default());
+    let key = client.connect("localhost", server.address, None).unwrap();
+    // More than the 100 streams that the server allows at a time.
+    let outcomes: Vec<_> =
+        (0..250).map(|i| ask(&mut client, key, i * 100)).collect();
+    finish(&mut client, &outcomes);
+    for (outcome, i) in outcomes.iter().zip(0..) {
+        assert_intact(outcome, i * 100);
+    }
+    client.close().unwrap();
+}
+
+#[test]
+fn a_slow_reader_gets_everything() {
+    let server = server();
+    let mut client = client(TransportSettings {
+        max_data: 100_000,
+        max_stream_data: 50_000,
+        ..Default::default()
+    });
+    let key = client.connect("localhost", server.address, None).unwrap();
+    let outcome = ask(&mut client, key, 1_000_000);
+    let mut naps = 0;
+    outcome.borrow_mut().on_body = Some(Box::new(move |_| {
+        if naps < 20 {
+            naps += 1;
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }));
+    finish(&mut client, std::slice::from_ref(&outcome));
+    assert_intact(&outcome, 1_000_000);
+    client.close().unwrap();
+}
+
+#[test]
+fn a_cancelled_request_ends_and_the_connection_goes_on() {
+    let server = server();
+    let mut client = client(TransportSettings::default());
+    let key = client.connect("localhost", server.address, None).unwrap();
+    let long = common::Shared::default();
+    let id = client.request(
+        key,
+        mpq_driver::h3::client::Request {
+            method: "GET".into(),
+            authority: "localhost".into(),
+            path: "/1000000000".into(),
+            headers: Vec::new(),
+        },
+        Box::new(Collect(long.clone())),
+    );
+    run(&mut client, |_| long.borrow().bytes > 100_000);
+    client.cancel(key, id);
+    finish(&mut client, std::slice::from_ref(&long));
+    assert!(matches!(
+        long.borrow().result,
+        Some(Err(RequestError::Cancelled))
+    ));
+
+    let next = ask(&mut client, key, 1000);
+    finish(&mut client, std::slice::from_ref(&next));
+    assert_intact(&next, 1000);
+    client.close().unwrap();
+}
+
+#[test]
+fn a_peer_that_vanishes_is_an_idle_timeout() {
+    let mut server = server();
+    let mut client = client(TransportSettings {
+        idle_timeout: Duration::from_millis(400),
+        ..Default::default()
+    });
+    let key = client.connect("localhost", server.address, None).unwrap();
+    let outcome = ask(&mut client, key, 1_000_000_000);
+    run(&mut client, |_| outcome.borrow().bytes > 100_000);
+    server.vanish();
+    finish(&mut client, std::slice::from_ref(&outcome));
+    match &outcome.borrow().result {
+        Some(Err(RequestError::Connection(reason))) => assert!(
+            matches!(**reason, CloseReason::IdleTimeout { .. }),
+            "{reason:?}"
+        ),
+        other => panic!("{other:?}"),
+    };
+}
+
+#[test]
+fn a_restarted_server_resets_connections_it_does_not_know() {
+    let key = EndpointKey::from_bytes([1; 32]);
+    let options = || ListenOptions {
+        key: key.clone(),
+        ..Default::default()
+    };
+    let mut first = TestServer::start(ServerOptions {
+        options: options(),
+        ..Default::default()
+    });
+    let mut client = client(TransportSettings::default());
+    let conn = client.connect("localhost", first.address, None).unwrap();
+    let outcome = ask(&mut client, conn, 1_000_000_000);
+    run(&mut client, |_| outcome.borrow().bytes > 100_000);
+    first.vanish();
+
+    let _second = TestServer::start(ServerOptions {
+        listen: Some(first.address),
+        options: options(),
+        ..Default::default()
+    });
+    // The client has nothing to send by itself while it waits for data.
+    client
+        .conn_mut(conn)
+        .unwrap()
+        .quic
+        .send_ack_eliciting()
+        .unwrap();
+    finish(&mut client, std::slice::from_ref(&outcome));
+    let reason = client.close_reason(conn).unwrap();
+    assert!(matches!(*reason, CloseReason::Reset), "{reason:?}");
+}
+
+#[test]
+fn nobody_there_is_a_handshake_timeout() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut client = client(TransportSettings {
+        handshake_timeout: Duration::from_millis(300),
+        ..Default::default()
+    });
+    let peer = silent.local_addr().unwrap();
+    let key = client.connect("localhost", peer, None).unwrap();
+    let outcome = ask(&mut client, key, 1);
+    finish(&mut client, &[outcome]);
+    match &*client.close_reason(key).unwrap() {
+        CloseReason::HandshakeTimeout { peer: p, after } => {
+            assert_eq!(*p, peer);
+            assert_eq!(*after, Duration::from_millis(300));
+        },
+        other => panic!("{other:?}"),
+    }
+
+    // A request on a dead connection is told at once.
+    let late = ask(&mut client, key, 1);
+    assert!(matches!(
+        late.borrow().result,
+        Some(Err(RequestError::Connection(_)))
+    ));
+}
+
+#[test]
+fn an_unknown_authority_is_a_certificate_error() {
+    let server = server();
+    let mut client = Client::new(ClientSettings::default()).unwrap();
+    let key = client.connect("localhost", server.address, None).unwrap();
+    run(&mut client, |client| client.close_reason(key).is_some());
+    let reason = client.close_reason(key).unwrap();
+    assert!(matches!(*reason, CloseReason::Certificate(_)), "{reason:?}");
+}
+
+#[test]
+fn garbage_disturbs_neither_side() {
+    let server = server();
+    let mut client = client(TransportSettings::default());
+    let key = client.connect("localhost", server.address, None).unwrap();
+    let outcome = ask(&mut client, key, 5_000_000);
+    run(&mut client, |_| outcome.borrow().bytes > 0);
+    let local = client.conn(key).unwrap().paths()[0].local;
+
+    let noise = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut state = 1u64;
+    for i in 0..2000usize {
+        let mut datagram: Vec<u8> = (0..i % 1400)
+            .map(|_| {
+                // xorshift64: varied, and the same in every run.
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                state as u8
+            })
+            .collect();
+        // Every third looks like an Initial packet of version 1, every third
+        // like one of an unknown version.
+        if i % 3 < 2 && datagram.len() > 60 {
+            let version = if i % 3 == 0 { 1 } else { 0x0a1a_2a3au32 };
+            datagram[0] = 0xc0 | datagram[0] & 0x0f;
+            datagram[1..5].copy_from_slice(&version.to_be_bytes());
+            datagram[5] = 16;
+            datagram[22] = 16;
+        }
+        let to = if i % 2 == 0 { server.address } else { local };
+        noise.send_to(&datagram, to).unwrap();
+        if i % 50 == 0 {
+            client.poll(Some(Duration::ZERO)).unwrap();
+        }
+    }
+    finish(&mut client, std::slice::from_ref(&outcome));
+    assert_intact(&outcome, 5_000_000);
+    client.close().unwrap();
+}
+
+#[test]
+fn retry_and_version_negotiation_lead_to_a_connection() {
+    let server = TestServer::start(ServerOptions {
+        options: ListenOptions {
+            retry: true,
+            ..Default::default()
+        },
+        ..Default::default()
+    });
+    for version in [quiche::PROTOCOL_VERSION, 0xbaba_baba] {
+        let mut client = client(TransportSettings {
+            version,
+            ..Default::default()
+        });
+        let key = client.connect("localhost", server.address, None).unwrap();
+        let outcome = ask(&mut client, key, 10_000);
+        finish(&mut client, std::slice::from_ref(&outcome));
+        assert_intact(&outcome, 10_000);
+        client.close().unwrap();
+    }
+}
+
+#[test]
+fn a_wildcard_server_answers_from_the_address_it_was_asked_at() {
+    let server = TestServer::start(ServerOptions {
+        listen: Some("0.0.0.0:0".parse().unwrap()),
+        ..Default::default()
+    });
+    for last in [1, 2, 200] {
+        let peer: SocketAddr =
+            ([127, 0, 0, last], server.address.port()).into();
+        let mut client = client(TransportSettings::default());
+        let key = client.connect("localhost", peer, None).unwrap();
+        let outcome = ask(&mut client, key, 100_000);
+        finish(&mut client, std::slice::from_ref(&outcome));
+        assert_intact(&outcome, 100_000);
+        assert_eq!(client.conn(key).unwrap().paths()[0].peer, peer);
+        client.close().unwrap();
+    }
+}
+
+#[test]
+fn connections_beyond_the_limit_are_refused() {
+    let server = TestServer::start(ServerOptions {
+        options: ListenOptions {
+            max_connections: 1,
+            ..Default::default()
+        },
+        ..Default::default()
+    });
+    let mut client = client(TransportSettings {
+        handshake_timeout: Duration::from_millis(500),
+        ..Default::default()
+    });
+    let first = client.connect("localhost", server.address, None).unwrap();
+    let a = ask(&mut client, first, 1000);
+    finish(&mut client, &[a]);
+    let second = client.connect("localhost", server.address, None).unwrap();
+    let b = ask(&mut client, second, 1000);
+    finish(&mut client, &[b]);
+    assert!(matches!(
+        *client.close_reason(second).unwrap(),
+        CloseReason::HandshakeTimeout { .. }
+    ));
+    assert!(client.conn(first).is_some());
+    client.close().unwrap();
+}
+
+#[test]
+fn stopping_lets_running_responses_finish() {
+    let mut server = server();
+    let mut client = client(TransportSettings::default());
+    let key = client.connect("localhost", server.address, None).unwrap();
+    let running = ask(&mut client, key, 20_000_000);
+    run(&mut client, |_| running.borrow().bytes > 100_000);
+    server.stop();
+    finish(&mut client, std::slice::from_ref(&running));
+    assert_intact(&running, 20_000_000);
+
+    run(&mut client, |client| client.close_reason(key).is_some());
+    let reason = client.close_reason(key).unwrap();
+    assert!(reason.is_clean(), "{reason:?}");
+    assert!(
+        matches!(&*reason, CloseReason::ByPeer { app: true, code: 0x100, reason }
+            if reason == "server stopping"),
+        "{reason:?}"
+    );
+    server.join();
+}

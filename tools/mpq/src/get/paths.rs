@@ -1,0 +1,117 @@
+//! The paths of a run: which to use, and what they carried.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Instant;
+
+use mpq_driver::h3::client::Client;
+use mpq_driver::netwatch::addresses_of;
+use mpq_driver::netwatch::device_of;
+use mpq_driver::ConnKey;
+use mpq_driver::LocalAddress;
+
+use crate::exit::Failure;
+use crate::exit::LOCAL;
+use crate::exit::USAGE;
+use crate::progress::PathKey;
+use crate::progress::Progress;
+use crate::report::PathReport;
+
+/// The local addresses that `text`, an address or an interface, stands for.
+pub fn parse_local(text: &str) -> Result<Vec<LocalAddress>, Failure> {
+    if let Ok(ip) = text.parse::<IpAddr>() {
+        return Ok(vec![LocalAddress {
+            ip,
+            device: if ip.is_loopback() { None } else { device_of(ip) },
+        }]);
+    }
+
+    let addresses = addresses_of(text).map_err(|e| {
+        Failure::new(LOCAL, format!("cannot list the addresses: {e}"))
+    })?;
+    if addresses.is_empty() {
+        return Err(Failure::new(
+            USAGE,
+            format!(
+                "--path {text}: neither an address nor an interface with one; \
+                 see `ip address`"
+            ),
+        ));
+    }
+    Ok(addresses)
+}
+
+/// Samples of every path of the connections followed.
+pub struct PathLog {
+    began: Instant,
+    conns: Vec<ConnKey>,
+    paths: BTreeMap<PathKey, PathReport>,
+}
+
+impl PathLog {
+    /// An empty log; samples count from `began`.
+    pub fn new(began: Instant) -> PathLog {
+        PathLog {
+            began,
+            conns: Vec::new(),
+            paths: BTreeMap::new(),
+        }
+    }
+
+    /// Logs the paths of `key` from now on.
+    pub fn follow(&mut self, key: ConnKey) {
+        self.conns.push(key);
+    }
+
+    /// The connections followed.
+    pub fn keys(&self) -> impl Iterator<Item = ConnKey> + '_ {
+        self.conns.iter().copied()
+    }
+
+    /// Takes a sample of every path.
+    pub fn sample(&mut self, client: &Client) {
+        let now_ms = self.began.elapsed().as_millis() as u64;
+
+        for (i, &key) in self.conns.iter().enumerate() {
+            let Some(conn) = client.conn(key) else {
+                continue;
+            };
+            for path in conn.paths() {
+                let report =
+                    self.paths.entry((i, path.path_id)).or_insert_with(|| {
+                        PathReport {
+                            path_id: path.path_id,
+                            local: String::new(),
+                            peer: String::new(),
+                            recv_bytes: 0,
+                            sent_bytes: 0,
+                            rtt_ms: 0.0,
+                            lost: 0,
+                            samples: Vec::new(),
+                        }
+                    });
+                report.local = path.local.to_string();
+                report.peer = path.peer.to_string();
+                report.recv_bytes = path.recv_bytes;
+                report.sent_bytes = path.sent_bytes;
+                report.rtt_ms = path.rtt.as_secs_f64() * 1e3;
+                report.lost = path.lost;
+                report.samples.push((now_ms, path.recv_bytes));
+            }
+        }
+    }
+
+    /// Brings the bars up to date.
+    pub fn show(&self, progress: &mut Progress) {
+        let all = self.paths.values().map(|path| path.recv_bytes).sum();
+        for (key, path) in &self.paths {
+            let name = format!("path {} {}", path.path_id, path.local);
+            progress.set_path(*key, &name, path.recv_bytes, all);
+        }
+    }
+
+    /// What every path carried.
+    pub fn reports(&self) -> Vec<PathReport> {
+        self.paths.values().cloned().collect()
+    }
+}

@@ -1,0 +1,68 @@
+//! `mpq`: multipath QUIC from the command line.
+
+mod exit;
+mod get;
+mod identity;
+mod progress;
+mod report;
+mod serve;
+mod signals;
+mod transport;
+
+use clap::Parser;
+use clap::Subcommand;
+
+#[derive(Parser)]
+#[command(
+    version,
+    about = "Multipath QUIC from the command line",
+    after_help = exit::HELP
+)]
+struct Cli {
+    /// Say more on stderr: -v for what happens, -vv for packets
+    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    verbose: u8,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Get(Box<get::Args>),
+    Serve(Box<serve::Args>),
+}
+
+fn main() -> std::process::ExitCode {
+    let cli = Cli::try_parse().unwrap_or_else(|e| {
+        // clap's own code for wrong usage is 2.
+        let code = if e.use_stderr() { exit::USAGE } else { 0 };
+        let _ = e.print();
+        std::process::exit(code.into());
+    });
+
+    let level = match cli.verbose {
+        0 => "warn",
+        1 => "mpq=info,mpq_driver=debug,warn",
+        _ => "trace",
+    };
+    env_logger::Builder::from_env(
+        env_logger::Env::default().default_filter_or(level),
+    )
+    .format_target(false)
+    .init();
+
+    let result = match cli.command {
+        Command::Get(args) => get::run(*args),
+        Command::Serve(args) => serve::run(*args),
+    };
+    match result {
+        Ok(()) => 0.into(),
+        Err(failure) => {
+            if let Some(message) = &failure.message {
+                eprintln!("mpq: {message}");
+            }
+            failure.code.into()
+        },
+    }
+}

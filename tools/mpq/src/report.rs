@@ -1,0 +1,50 @@
+//! The machine-readable report of `mpq get --json`.
+
+use serde::Serialize;
+
+/// Everything about one run.
+#[derive(Serialize, Debug)]
+pub struct Report {
+    /// One entry per URL, in the order given.
+    pub files: Vec<FileReport>,
+    /// From the start to the last byte.
+    pub seconds: f64,
+    /// Body bytes of all files, in bits per second.
+    pub goodput_bps: f64,
+    /// Every path of every connection.
+    pub paths: Vec<PathReport>,
+}
+
+/// One downloaded file.
+#[derive(Serialize, Debug)]
+pub struct FileReport {
+    /// As given.
+    pub url: String,
+    /// Length of the body.
+    pub bytes: u64,
+    /// From request to last byte.
+    pub seconds: f64,
+    /// Digest of the body, hexadecimal.
+    pub sha256: String,
+}
+
+/// One path.
+#[derive(Serialize, Debug, Clone)]
+pub struct PathReport {
+    /// Path ID (RFC 10069).
+    pub path_id: u64,
+    /// Our address and port.
+    pub local: String,
+    /// The server's address and port.
+    pub peer: String,
+    /// UDP payload received.
+    pub recv_bytes: u64,
+    /// UDP payload sent.
+    pub sent_bytes: u64,
+    /// Smoothed round-trip time.
+    pub rtt_ms: f64,
+    /// Packets we sent that were declared lost.
+    pub lost: u64,
+    /// Milliseconds since the start, and bytes received by then.
+    pub samples: Vec<(u64, u64)>,
+}

@@ -1,0 +1,89 @@
+//! Options that set transport parameters and algorithms, for every command.
+
+use std::time::Duration;
+
+use mpq_driver::TransportSettings;
+
+/// The names are quiche-client's and quiche-server's where they exist there.
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Transport")]
+pub struct TransportArgs {
+    /// Congestion controller
+    #[arg(long = "cc", alias = "cc-algorithm", value_name = "NAME", default_value = "cubic")]
+    cc: String,
+
+    /// Packet scheduler
+    #[arg(long = "sched", value_name = "NAME", default_value = "min-rtt")]
+    sched: String,
+
+    /// Connection-wide flow control limit
+    #[arg(long, value_name = "BYTES", default_value_t = 24 << 20)]
+    max_data: u64,
+
+    /// Flow control limit of each stream
+    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20)]
+    max_stream_data: u64,
+
+    /// Close after so long without a packet
+    #[arg(long, value_name = "MS", default_value_t = 30_000)]
+    idle_timeout: u64,
+
+    /// Highest path ID to allow; 0 leaves one path, see --no-multipath
+    #[arg(long, value_name = "ID", default_value_t = 7)]
+    max_path_id: u64,
+
+    /// Do not offer multipath
+    #[arg(long)]
+    no_multipath: bool,
+
+    /// Connection IDs to keep per path
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    max_active_cids: u64,
+
+    /// Largest UDP payload to send
+    #[arg(long, value_name = "BYTES", default_value_t = 1350,
+          value_parser = clap::value_parser!(u16).range(1200..=1472))]
+    max_datagram: u16,
+
+    /// Disable HyStart++
+    #[arg(long)]
+    disable_hystart: bool,
+
+    /// Do not pace
+    #[arg(long)]
+    disable_pacing: bool,
+
+    /// Do not send GREASE values
+    #[arg(long)]
+    no_grease: bool,
+
+    /// QUIC version to use, in hexadecimal
+    #[arg(long, value_name = "VERSION", default_value = "1", value_parser = hex)]
+    wire_version: u32,
+}
+
+fn hex(text: &str) -> Result<u32, String> {
+    u32::from_str_radix(text.trim_start_matches("0x"), 16)
+        .map_err(|_| "must be a hexadecimal number".into())
+}
+
+impl TransportArgs {
+    /// The settings these options stand for.
+    pub fn settings(&self) -> TransportSettings {
+        TransportSettings {
+            congestion_controller: self.cc.clone(),
+            scheduler: self.sched.clone(),
+            max_data: self.max_data,
+            max_stream_data: self.max_stream_data,
+            idle_timeout: Duration::from_millis(self.idle_timeout),
+            max_path_id: (!self.no_multipath).then_some(self.max_path_id),
+            active_connection_id_limit: self.max_active_cids,
+            max_datagram_bytes: self.max_datagram.into(),
+            hystart: !self.disable_hystart,
+            pacing: !self.disable_pacing,
+            grease: !self.no_grease,
+            version: self.wire_version,
+            ..Default::default()
+        }
+    }
+}

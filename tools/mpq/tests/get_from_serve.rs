@@ -1,0 +1,424 @@
+//! `mpq get` from `mpq serve`, as processes, over loopback.
+
+use std::io::BufRead;
+use std::io::BufReader;
+use std::io::Read;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
+use std::process::Output;
+use std::process::Stdio;
+use std::time::Duration;
+use std::time::Instant;
+
+use sha2::Digest;
+use sha2::Sha256;
+use tempfile::TempDir;
+
+const MPQ: &str = env!("CARGO_BIN_EXE_mpq");
+
+/// No step may take longer; a hang is a failure.
+const LIMIT: Duration = Duration::from_secs(60);
+
+struct Server {
+    child: Child,
+    port: u16,
+    fingerprint: String,
+    stderr: Option<std::thread::JoinHandle<String>>,
+}
+
+impl Server {
+    fn start(dir: &Path, options: &[&str]) -> Server {
+        let mut child = Command::new(MPQ)
+            .arg("serve")
+            .arg(dir)
+            .args(["--listen", "127.0.0.1:0"])
+            .args(options)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+
+        let mut lines = BufReader::new(child.stderr.take().unwrap());
+        let (mut port, mut fingerprint) = (None, String::new());
+        while port.is_none() {
+            let mut line = String::new();
+            assert!(lines.read_line(&mut line).unwrap() > 0, "no server");
+            let last = line.trim().rsplit(' ').next().unwrap().to_owned();
+            if line.contains("SHA-256") {
+                fingerprint = last;
+            } else if line.starts_with("listening on") {
+                port = last.rsplit(':').next().unwrap().parse().ok();
+            }
+        }
+        let stderr = std::thread::spawn(move || {
+            let mut rest = String::new();
+            lines.read_to_string(&mut rest).unwrap();
+            rest
+        });
+        Server {
+            child,
+            port: port.unwrap(),
+            fingerprint,
+            stderr: Some(stderr),
+        }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("https://127.0.0.1:{}/{path}", self.port)
+    }
+
+    /// Waits for the end; the exit code and what the log said.
+    fn wait(mut self) -> (i32, String) {
+        let code = wait(&mut self.child);
+        let log = self.stderr.take().unwrap().join().unwrap();
+        (code, log)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    let status = Command::new("kill")
+        .args(["-s", name, &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(status.success());
+}
+
+fn wait(child: &mut Child) -> i32 {
+    let end = Instant::now() + LIMIT;
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code().expect("killed by a signal");
+        }
+        assert!(Instant::now() < end, "still running");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A directory to serve, with a file, and one to download into.
+struct Dirs {
+    _root: TempDir,
+    www: PathBuf,
+    cwd: PathBuf,
+}
+
+fn dirs(file_bytes: usize) -> (Dirs, Vec<u8>) {
+    let root = tempfile::tempdir().unwrap();
+    let (www, cwd) = (root.path().join("www"), root.path().join("cwd"));
+    std::fs::create_dir(&www).unwrap();
+    std::fs::create_dir(&cwd).unwrap();
+    let data: Vec<u8> = (0..file_bytes as u64)
+        .map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8)
+        .collect();
+    std::fs::write(www.join("file.bin"), &data).unwrap();
+    (
+        Dirs {
+            _root: root,
+            www,
+            cwd,
+        },
+        data,
+    )
+}
+
+impl Dirs {
+    fn get(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(MPQ);
+        command.arg("get").args(args).current_dir(&self.cwd);
+        command
+    }
+
+    /// Names in the download directory.
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(&self.cwd)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_download_is_intact_and_reported() {
+    let (dirs, data) = dirs(3_000_000);
+    let server = Server::start(&dirs.www, &[]);
+    let url = server.url("file.bin");
+    let output = dirs
+        .get(&[
+            "--pin",
+            &server.fingerprint,
+            "--path",
+            "127.0.0.1",
+            "--path",
+            "127.0.0.2",
+            "--json=report.json",
+            &url,
+        ])
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(dirs.names(), ["file.bin", "report.json"]);
+    assert!(std::fs::read(dirs.cwd.join("file.bin")).unwrap() == data);
+
+    let text = std::fs::read_to_string(dirs.cwd.join("report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let sha256: String = Sha256::digest(&data)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    assert_eq!(report["files"][0]["url"], url);
+    assert_eq!(report["files"][0]["bytes"], 3_000_000);
+    assert_eq!(report["files"][0]["sha256"], sha256);
+    assert!(report["goodput_bps"].as_f64().unwrap() > 0.0);
+
+    let paths = report["paths"].as_array().unwrap();
+    let received: u64 =
+        paths.iter().map(|p| p["recv_bytes"].as_u64().unwrap()).sum();
+    assert!(received > 3_000_000);
+    for path in paths {
+        let last = path["samples"].as_array().unwrap().last().unwrap();
+        assert_eq!(last[1], path["recv_bytes"]);
+        for name in ["path_id", "local", "peer", "sent_bytes", "rtt_ms", "lost"] {
+            assert!(!path[name].is_null(), "{name}");
+        }
+    }
+
+    signal(&server.child, "TERM");
+    let (code, log) = server.wait();
+    assert_eq!(code, 0);
+    assert!(
+        log.contains("\"GET /file.bin\" 200 3000000 bytes") &&
+            log.contains("complete paths 0="),
+        "{log}"
+    );
+}
+
+#[test]
+fn several_files_share_a_connection_and_a_range_is_a_part() {
+    let (dirs, data) = dirs(500_000);
+    std::fs::write(dirs.www.join("b.txt"), b"second").unwrap();
+    let server = Server::start(&dirs.www, &[]);
+    let output = dirs
+        .get(&["--no-verify", &server.url("file.bin"), &server.url("b.txt")])
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(std::fs::read(dirs.cwd.join("file.bin")).unwrap() == data);
+    assert_eq!(std::fs::read(dirs.cwd.join("b.txt")).unwrap(), b"second");
+
+    let output = dirs
+        .get(&["--no-verify", "-o", "-", "--range", "1000-1999"])
+        .arg(server.url("file.bin"))
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(output.stdout == data[1000..2000]);
+}
+
+#[test]
+fn an_error_status_leaves_no_file() {
+    let (dirs, _) = dirs(10);
+    let server = Server::start(&dirs.www, &[]);
+    for (args, said) in [
+        (&["--no-verify"][..], "404"),
+        (&["--no-verify", "--range", "50-60"][..], "416"),
+    ] {
+        let file = if said == "404" { "none" } else { "file.bin" };
+        let output = dirs.get(args).arg(server.url(file)).output().unwrap();
+        assert_eq!(code(&output), 4);
+        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+        assert_eq!(dirs.names(), [""; 0]);
+    }
+}
+
+#[test]
+fn the_certificate_is_checked() {
+    let (dirs, _) = dirs(10);
+    let server = Server::start(&dirs.www, &[]);
+    let url = server.url("file.bin");
+    let wrong = "00".repeat(32);
+    for args in [&[][..], &["--pin", &wrong][..]] {
+        let output = dirs.get(args).arg(&url).output().unwrap();
+        assert_eq!(code(&output), 3, "{}", stderr(&output));
+        assert!(stderr(&output).contains("certificate"));
+        assert_eq!(dirs.names(), [""; 0]);
+    }
+
+    // A certificate that is its own authority, for the name asked for.
+    let made =
+        rcgen::generate_simple_self_signed(["127.0.0.1".into()]).unwrap();
+    let (cert, key) = (dirs.cwd.join("cert.pem"), dirs.cwd.join("key.pem"));
+    std::fs::write(&cert, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let (cert, key) = (cert.to_str().unwrap(), key.to_str().unwrap());
+    let server = Server::start(&dirs.www, &["--cert", cert, "--key", key]);
+    let output = dirs
+        .get(&["--trust-origin-ca-pem", cert])
+        .arg(server.url("file.bin"))
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+
+    // The same authority, but another name or address than the certificate's.
+    for host in ["localhost", "127.0.0.9"] {
+        let url = server.url("file.bin").replace("127.0.0.1", host);
+        let there = format!("127.0.0.1:{}", server.port);
+        let output = dirs
+            .get(&["--trust-origin-ca-pem", cert, "--connect-to", &there, &url])
+            .output()
+            .unwrap();
+        assert_eq!(code(&output), 3, "{host}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_body_that_ends_early_is_an_error() {
+    let (dirs, data) = dirs(40_000_000);
+    let server = Server::start(&dirs.www, &[]);
+    let mut child = dirs
+        .get(&["--no-verify", "-q", "-o", "-", &server.url("file.bin")])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+
+    // The pipe holds the client back while the file loses its second half.
+    let mut stdout = child.stdout.take().unwrap();
+    let mut first = vec![0; 1000];
+    stdout.read_exact(&mut first).unwrap();
+    assert!(first == data[..1000]);
+    let file = std::fs::File::options()
+        .write(true)
+        .open(dirs.www.join("file.bin"))
+        .unwrap();
+    file.set_len(20_000_000).unwrap();
+    let mut rest = Vec::new();
+    stdout.read_to_end(&mut rest).unwrap();
+    assert_eq!(wait(&mut child), 5);
+    assert!(rest.len() < 20_000_000);
+}
+
+#[test]
+fn a_full_disk_is_a_local_error() {
+    let (dirs, _) = dirs(100_000);
+    let server = Server::start(&dirs.www, &[]);
+    let output = dirs
+        .get(&["--no-verify", "-o", "/dev/full", &server.url("file.bin")])
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 6);
+    assert!(stderr(&output).contains("No space left"), "{}", stderr(&output));
+}
+
+#[test]
+fn an_interrupted_download_leaves_nothing() {
+    let (dirs, _) = dirs(10);
+    // Far more than arrives before the signal; sparse, so it costs no disk.
+    std::fs::File::create(dirs.www.join("huge"))
+        .unwrap()
+        .set_len(1 << 36)
+        .unwrap();
+    let server = Server::start(&dirs.www, &[]);
+    let mut child = dirs
+        .get(&["--no-verify", "-q", &server.url("huge")])
+        .spawn()
+        .unwrap();
+    let part = dirs.cwd.join("huge.part");
+    let end = Instant::now() + LIMIT;
+    while part.metadata().map_or(0, |meta| meta.len()) < 100_000 {
+        assert!(Instant::now() < end, "nothing arrives");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    signal(&child, "INT");
+    assert_eq!(wait(&mut child), 130);
+    assert_eq!(dirs.names(), [""; 0]);
+}
+
+#[test]
+fn a_stopped_server_finishes_what_runs() {
+    let (dirs, data) = dirs(60_000_000);
+    let server = Server::start(&dirs.www, &[]);
+    let mut child = dirs
+        .get(&["--no-verify", "-q", &server.url("file.bin")])
+        .spawn()
+        .unwrap();
+    let part = dirs.cwd.join("file.bin.part");
+    let end = Instant::now() + LIMIT;
+    while part.metadata().map_or(0, |meta| meta.len()) < 100_000 {
+        assert!(Instant::now() < end, "nothing arrives");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    signal(&server.child, "TERM");
+    assert_eq!(wait(&mut child), 0);
+    assert!(std::fs::read(dirs.cwd.join("file.bin")).unwrap() == data);
+    let (code, _) = server.wait();
+    assert_eq!(code, 0);
+}
+
+#[test]
+fn a_second_signal_ends_the_server_at_once() {
+    let (dirs, _) = dirs(10);
+    std::fs::File::create(dirs.www.join("huge"))
+        .unwrap()
+        .set_len(1 << 36)
+        .unwrap();
+    let server = Server::start(&dirs.www, &[]);
+    let mut child = dirs
+        .get(&["--no-verify", "-q", "-o", "/dev/null", &server.url("huge")])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    signal(&server.child, "TERM");
+    std::thread::sleep(Duration::from_millis(200));
+    signal(&server.child, "TERM");
+    let (code, _) = server.wait();
+    assert_eq!(code, 0);
+    assert_eq!(wait(&mut child), 2, "the client is told that it is over");
+}
+
+#[test]
+fn wrong_usage_says_so() {
+    let (dirs, _) = dirs(1);
+    for args in [
+        &["http://127.0.0.1/"][..],
+        &[][..],
+        &["--cc", "warp", "https://127.0.0.1/"][..],
+        &["--path", "nosuchif0", "https://127.0.0.1/"][..],
+        &["-o", "-", "--json", "https://127.0.0.1/"][..],
+    ] {
+        let output = dirs.get(args).output().unwrap();
+        assert_eq!(code(&output), 1, "{args:?}: {}", stderr(&output));
+        assert!(!output.stderr.is_empty());
+    }
+}
+
+#[test]
+fn nobody_there_is_a_network_error() {
+    let (dirs, _) = dirs(1);
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let url = format!("https://127.0.0.1:{port}/");
+    let output =
+        dirs.get(&["--handshake-timeout", "300", &url]).output().unwrap();
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("no answer"), "{}", stderr(&output));
+    assert_eq!(dirs.names(), [""; 0]);
+}
