@@ -1,0 +1,176 @@
+//! A client and a server that are connected.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+use std::time::Instant;
+
+use crate::identity::Identity;
+use crate::noq_peer::NoqPeer;
+use crate::quiche_peer::QuichePeer;
+use crate::relay::Relay;
+use crate::Event;
+use crate::OpenError;
+use crate::Peer;
+use crate::Request;
+use crate::APPLICATION_ABANDON_PATH;
+
+/// How long a test may take.
+const LIMIT: Duration = Duration::from_secs(25);
+
+/// Who is client, and who is server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Roles {
+    NoqClient,
+    QuicheClient,
+    /// noq with itself, to tell its limits from ours.
+    NoqBoth,
+}
+
+/// Both sides of a connection. If a test fails, their stories are printed.
+pub struct Pair {
+    pub client: Box<dyn Peer>,
+    pub server: Box<dyn Peer>,
+    /// When the test has to be over.
+    pub deadline: Instant,
+    /// The server's address on each network.
+    addresses: Vec<SocketAddr>,
+    relay: Option<Relay>,
+}
+
+/// What a test needs to differ from the default.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// ChaCha20-Poly1305 instead of what the two agree on, which is AES-GCM.
+    pub chacha20: bool,
+    /// A relay on network 1 that drops one datagram in this many.
+    pub drop_one_in: Option<u64>,
+}
+
+impl Pair {
+    /// Connects the two over network 0.
+    pub fn connect(roles: Roles, options: Options) -> Pair {
+        let deadline = Instant::now() + LIMIT;
+        let identity = Identity::new();
+
+        let (server, addresses): (Box<dyn Peer>, _) = match roles {
+            Roles::NoqClient => {
+                let peer = QuichePeer::listen(&identity).unwrap();
+                let addresses = peer.addresses().to_vec();
+                (Box::new(peer), addresses)
+            }
+            Roles::QuicheClient | Roles::NoqBoth => {
+                let peer = NoqPeer::listen(&identity, options.chacha20).unwrap();
+                let addresses = peer.addresses().unwrap();
+                (Box::new(peer), addresses)
+            }
+        };
+
+        let client: Box<dyn Peer> = match roles {
+            Roles::NoqClient | Roles::NoqBoth => {
+                Box::new(NoqPeer::connect(addresses[0], &identity, options.chacha20).unwrap())
+            }
+            Roles::QuicheClient => Box::new(QuichePeer::connect(addresses[0], &identity).unwrap()),
+        };
+
+        let relay = options
+            .drop_one_in
+            .map(|n| Relay::new(1, addresses[1], n).unwrap());
+
+        let pair = Pair {
+            client,
+            server,
+            deadline,
+            addresses,
+            relay,
+        };
+        pair.until("multipath on both sides", || {
+            pair.client.is_multipath() && pair.server.is_multipath()
+        });
+        pair
+    }
+
+    /// Connects the two, and opens path 1 over network 1.
+    pub fn with_two_paths(roles: Roles, options: Options) -> Pair {
+        let pair = Pair::connect(roles, options);
+        assert_eq!(pair.open_path(1), 1);
+        pair
+    }
+
+    /// Opens a path over a network, through the relay if there is one, and waits
+    /// until both sides have validated it. Returns its path ID.
+    pub fn open_path(&self, network: u8) -> u64 {
+        let remote = match &self.relay {
+            Some(relay) => relay.address(),
+            None => self.addresses[usize::from(network)],
+        };
+        let mut path_id = None;
+
+        self.until("what a new path needs", || {
+            path_id = match self.client.open_path(network, remote) {
+                Ok(path_id) => Some(path_id),
+                Err(OpenError::NotYet) => None,
+                Err(OpenError::Refused(why)) => panic!("path not opened: {why}"),
+            };
+            path_id.is_some()
+        });
+        let path_id = path_id.unwrap();
+
+        for peer in [&self.client, &self.server] {
+            self.event(peer.as_ref(), Event::Available { path_id });
+        }
+        path_id
+    }
+
+    /// Carries a transfer to its end.
+    pub fn transfer(&self, request: Request) {
+        let transfer = self.client.start(request);
+        transfer.wait(self.deadline).unwrap();
+    }
+
+    /// Waits for an event at one side.
+    pub fn event(&self, peer: &dyn Peer, event: Event) {
+        if let Err(e) = peer.journal().wait(self.deadline, |e| *e == event) {
+            panic!("waiting for {event:?}: {e}");
+        }
+    }
+
+    /// Waits until both sides have reported that `by` abandoned a path.
+    pub fn abandoned(&self, path_id: u64, by: &dyn Peer) {
+        for peer in [&self.client, &self.server] {
+            let by_peer = !std::ptr::addr_eq(peer.as_ref(), by);
+            let event = Event::Abandoned {
+                path_id,
+                error_code: Some(APPLICATION_ABANDON_PATH),
+                by_peer,
+            };
+            self.event(peer.as_ref(), event);
+        }
+    }
+
+    /// Waits until `condition` holds.
+    pub fn until(&self, what: &str, mut condition: impl FnMut() -> bool) {
+        while !condition() {
+            assert!(Instant::now() < self.deadline, "not in time: {what}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// How many datagrams the relay dropped.
+    pub fn dropped(&self) -> u64 {
+        self.relay.as_ref().map_or(0, Relay::dropped)
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        for (role, peer) in [("client", &self.client), ("server", &self.server)] {
+            eprintln!("{role}:\n{}", peer.journal());
+            for path in peer.paths() {
+                eprintln!("  {path:#?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! noq and quiche in both roles, and noq with itself: what fails there too is not
+//! ours.
+
+use mpq_interop::pair::Options;
+use mpq_interop::Closed;
+use mpq_interop::Event;
+use mpq_interop::Pair;
+use mpq_interop::PathReport;
+use mpq_interop::Peer;
+use mpq_interop::Request;
+use mpq_interop::Roles;
+
+const MB: u64 = 1_000_000;
+
+const BOTH_WAYS: Request = Request {
+    upload_bytes: 4 * MB,
+    download_bytes: 4 * MB,
+};
+
+const UPLOAD: Request = Request {
+    upload_bytes: 20 * MB,
+    download_bytes: 0,
+};
+
+const DOWNLOAD: Request = Request {
+    upload_bytes: 0,
+    download_bytes: 20 * MB,
+};
+
+fn report(peer: &dyn Peer, path_id: u64) -> PathReport {
+    let paths = peer.paths();
+    let found = paths.into_iter().find(|path| path.path_id == path_id);
+    found.unwrap_or_else(|| panic!("no path {path_id}"))
+}
+
+fn path_ids(peer: &dyn Peer) -> Vec<u64> {
+    peer.paths().iter().map(|path| path.path_id).collect()
+}
+
+fn one_path(roles: Roles) {
+    let pair = Pair::connect(roles, Options::default());
+    pair.transfer(BOTH_WAYS);
+    assert_eq!(path_ids(pair.client.as_ref()), [0]);
+    assert_eq!(path_ids(pair.server.as_ref()), [0]);
+}
+
+/// Both sides count what the data alone takes, at least a fortieth of it on
+/// either path.
+fn data_on_both_paths(pair: &Pair) {
+    pair.transfer(BOTH_WAYS);
+
+    for peer in [&pair.client, &pair.server] {
+        for path_id in [0, 1] {
+            let path = report(peer.as_ref(), path_id);
+            assert!(path.sent_bytes > MB / 10, "{path:#?}");
+            assert!(path.received_bytes > MB / 10, "{path:#?}");
+        }
+    }
+}
+
+fn two_paths(roles: Roles) {
+    data_on_both_paths(&Pair::with_two_paths(roles, Options::default()));
+}
+
+/// The nonce with a path ID, and the seal contexts of each path, are another
+/// matter with another AEAD.
+fn two_paths_chacha20(roles: Roles) {
+    let options = Options {
+        chacha20: true,
+        ..Options::default()
+    };
+    data_on_both_paths(&Pair::with_two_paths(roles, options));
+}
+
+fn status_of(pair: &Pair, from: &dyn Peer, to: &dyn Peer) {
+    for backup in [true, false, true] {
+        let seen = |event: &Event| *event == Event::PeerStatus { path_id: 1, backup };
+        let before = to.journal().count(seen);
+        from.set_backup(1, backup);
+        pair.until("the status arrives", || to.journal().count(seen) > before);
+    }
+}
+
+fn status_by_client(roles: Roles) {
+    let pair = Pair::with_two_paths(roles, Options::default());
+    status_of(&pair, pair.client.as_ref(), pair.server.as_ref());
+
+    // Ours counts for what we send: data stays on path 0.
+    let before = report(pair.client.as_ref(), 1).sent_bytes;
+    pair.transfer(Request {
+        upload_bytes: MB,
+        download_bytes: 0,
+    });
+    let after = report(pair.client.as_ref(), 1).sent_bytes;
+    assert!(after - before < MB / 10, "{} bytes", after - before);
+}
+
+fn status_by_server(roles: Roles) {
+    let pair = Pair::with_two_paths(roles, Options::default());
+    status_of(&pair, pair.server.as_ref(), pair.client.as_ref());
+
+    let before = report(pair.server.as_ref(), 1).sent_bytes;
+    pair.transfer(Request {
+        upload_bytes: 0,
+        download_bytes: MB,
+    });
+    let after = report(pair.server.as_ref(), 1).sent_bytes;
+    assert!(after - before < MB / 10, "{} bytes", after - before);
+}
+
+/// `by` abandons path 0 in the middle of a transfer, which goes on; and path 1,
+/// now the only one, is as good as path 0 was.
+fn abandon_first(pair: &Pair, by: &dyn Peer) {
+    let transfer = pair.client.start(Request {
+        upload_bytes: 8 * MB,
+        download_bytes: 8 * MB,
+    });
+    pair.until("data on path 0", || {
+        report(pair.client.as_ref(), 0).received_bytes > MB
+    });
+
+    by.abandon(0);
+    pair.abandoned(0, by);
+    transfer.wait(pair.deadline).unwrap();
+    assert_eq!(path_ids(pair.client.as_ref()), [1]);
+    assert_eq!(path_ids(pair.server.as_ref()), [1]);
+
+    // A path ID is not used again.
+    assert_eq!(pair.open_path(0), 2);
+    pair.transfer(BOTH_WAYS);
+    close(pair, pair.client.as_ref(), pair.server.as_ref());
+}
+
+fn abandon_by_client(roles: Roles) {
+    let pair = Pair::with_two_paths(roles, Options::default());
+    abandon_first(&pair, pair.client.as_ref());
+}
+
+fn abandon_by_server(roles: Roles) {
+    let pair = Pair::with_two_paths(roles, Options::default());
+    abandon_first(&pair, pair.server.as_ref());
+}
+
+/// More paths one after the other than INITIAL_MAX_PATH_ID allows: both sides
+/// raise their limit.
+fn many_paths(roles: Roles) {
+    let pair = Pair::with_two_paths(roles, Options::default());
+
+    for path_id in 1..10 {
+        pair.client.abandon(path_id);
+        pair.abandoned(path_id, pair.client.as_ref());
+        assert_eq!(pair.open_path(1), path_id + 1);
+        pair.transfer(Request {
+            upload_bytes: MB / 10,
+            download_bytes: MB / 10,
+        });
+    }
+}
+
+/// noq updates the keys while both paths carry data, more than once.
+fn key_update(roles: Roles) {
+    let pair = Pair::with_two_paths(roles, Options::default());
+
+    for _ in 0..3 {
+        let transfer = pair.client.start(BOTH_WAYS);
+        let before = report(pair.client.as_ref(), 0).received_bytes;
+        pair.until("data on path 0", || {
+            report(pair.client.as_ref(), 0).received_bytes > before + MB / 2
+        });
+        assert!(pair.client.update_keys() || pair.server.update_keys());
+        transfer.wait(pair.deadline).unwrap();
+        data_on_both_paths(&pair);
+    }
+}
+
+fn close(pair: &Pair, from: &dyn Peer, to: &dyn Peer) {
+    from.close(4711, "that is all");
+    let closed = Closed {
+        by_peer: true,
+        by_application: true,
+        error_code: 4711,
+        reason: "that is all".into(),
+    };
+    pair.event(to, Event::Closed(closed));
+}
+
+fn close_by_client(roles: Roles) {
+    let pair = Pair::with_two_paths(roles, Options::default());
+    close(&pair, pair.client.as_ref(), pair.server.as_ref());
+}
+
+fn close_by_server(roles: Roles) {
+    let pair = Pair::with_two_paths(roles, Options::default());
+    close(&pair, pair.server.as_ref(), pair.client.as_ref());
+}
+
+const LOSSY: Options = Options {
+    chacha20: false,
+    drop_one_in: Some(50),
+};
+
+fn upload_with_loss(roles: Roles) {
+    let pair = Pair::with_two_paths(roles, LOSSY);
+    pair.transfer(UPLOAD);
+    assert!(pair.dropped() > 0);
+    assert!(report(pair.client.as_ref(), 1).lost_packets > 0);
+}
+
+fn download_with_loss(roles: Roles) {
+    let pair = Pair::with_two_paths(roles, LOSSY);
+    pair.transfer(DOWNLOAD);
+    assert!(pair.dropped() > 0);
+    assert!(report(pair.server.as_ref(), 1).lost_packets > 0);
+}
+
+macro_rules! roles {
+    ($($module:ident = $roles:expr => [$($case:ident),* $(,)?];)*) => {$(
+        mod $module {
+            $(
+                #[test]
+                fn $case() {
+                    super::$case($roles);
+                }
+            )*
+        }
+    )*};
+}
+
+macro_rules! all_roles {
+    ($($case:ident),* $(,)?) => {
+        roles! {
+            noq_client = mpq_interop::Roles::NoqClient => [$($case),*];
+            quiche_client = mpq_interop::Roles::QuicheClient => [$($case),*];
+            noq_both = mpq_interop::Roles::NoqBoth => [$($case),*];
+        }
+    };
+}
+
+all_roles![
+    one_path,
+    two_paths,
+    two_paths_chacha20,
+    status_by_client,
+    status_by_server,
+    abandon_by_client,
+    abandon_by_server,
+    many_paths,
+    key_update,
+    close_by_client,
+    close_by_server,
+    upload_with_loss,
+    download_with_loss,
+];
