@@ -60,7 +60,8 @@ pub trait Peer {
     /// Whether both sides sent initial_max_path_id.
     fn is_multipath(&self) -> bool;
 
-    /// The paths that are not abandoned, by path ID.
+    /// The paths, by path ID. An abandoned one is among them until its state is
+    /// removed.
     fn paths(&self) -> Vec<PathReport>;
 
     /// Opens a path from [`client_ip`] of a network, and returns its path ID.

@@ -7,6 +7,7 @@ use std::time::Instant;
 use crate::identity::Identity;
 use crate::noq_peer::NoqPeer;
 use crate::quiche_peer::QuichePeer;
+use crate::relay::Impairment;
 use crate::relay::Relay;
 use crate::Event;
 use crate::OpenError;
@@ -32,9 +33,9 @@ pub struct Pair {
     pub server: Box<dyn Peer>,
     /// When the test has to be over.
     pub deadline: Instant,
-    /// The server's address on each network.
+    /// The server's address on each network, or that of the relay before it.
     addresses: Vec<SocketAddr>,
-    relay: Option<Relay>,
+    relays: Vec<Relay>,
 }
 
 /// What a test needs to differ from the default.
@@ -42,8 +43,8 @@ pub struct Pair {
 pub struct Options {
     /// ChaCha20-Poly1305 instead of what the two agree on, which is AES-GCM.
     pub chacha20: bool,
-    /// A relay on network 1 that drops one datagram in this many.
-    pub drop_one_in: Option<u64>,
+    /// A relay on each network that has an impairment.
+    pub relays: [Option<Impairment>; 2],
 }
 
 impl Pair {
@@ -52,7 +53,7 @@ impl Pair {
         let deadline = Instant::now() + LIMIT;
         let identity = Identity::new();
 
-        let (server, addresses): (Box<dyn Peer>, _) = match roles {
+        let (server, mut addresses): (Box<dyn Peer>, _) = match roles {
             Roles::NoqClient => {
                 let peer = QuichePeer::listen(&identity).unwrap();
                 let addresses = peer.addresses().to_vec();
@@ -65,6 +66,16 @@ impl Pair {
             }
         };
 
+        let mut relays = Vec::new();
+        for (network, impairment) in (0..).zip(options.relays) {
+            let address = &mut addresses[usize::from(network)];
+            if let Some(impairment) = impairment {
+                let relay = Relay::new(network, *address, impairment).unwrap();
+                *address = relay.address();
+                relays.push(relay);
+            }
+        }
+
         let client: Box<dyn Peer> = match roles {
             Roles::NoqClient | Roles::NoqBoth => {
                 Box::new(NoqPeer::connect(addresses[0], &identity, options.chacha20).unwrap())
@@ -72,16 +83,12 @@ impl Pair {
             Roles::QuicheClient => Box::new(QuichePeer::connect(addresses[0], &identity).unwrap()),
         };
 
-        let relay = options
-            .drop_one_in
-            .map(|n| Relay::new(1, addresses[1], n).unwrap());
-
         let pair = Pair {
             client,
             server,
             deadline,
             addresses,
-            relay,
+            relays,
         };
         pair.until("multipath on both sides", || {
             pair.client.is_multipath() && pair.server.is_multipath()
@@ -96,13 +103,9 @@ impl Pair {
         pair
     }
 
-    /// Opens a path over a network, through the relay if there is one, and waits
-    /// until both sides have validated it. Returns its path ID.
+    /// Opens a path over a network, and waits until both sides have validated it. Returns its path ID.
     pub fn open_path(&self, network: u8) -> u64 {
-        let remote = match &self.relay {
-            Some(relay) => relay.address(),
-            None => self.addresses[usize::from(network)],
-        };
+        let remote = self.addresses[usize::from(network)];
         let mut path_id = None;
 
         self.until("what a new path needs", || {
@@ -155,9 +158,9 @@ impl Pair {
         }
     }
 
-    /// How many datagrams the relay dropped.
+    /// How many datagrams the relays dropped.
     pub fn dropped(&self) -> u64 {
-        self.relay.as_ref().map_or(0, Relay::dropped)
+        self.relays.iter().map(Relay::dropped).sum()
     }
 }
 
