@@ -102,7 +102,7 @@ impl Conn {
             .path_stats()
             .enumerate()
             .map(|(i, stats)| PathSnapshot {
-                path_id: multipath::path_id(i, &stats),
+                path_id: stats.path_id,
                 local: stats.local_addr,
                 peer: stats.peer_addr,
                 recv_bytes: stats.recv_bytes,

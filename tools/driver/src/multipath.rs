@@ -1,14 +1,10 @@
 //! Every use of the multipath API of the patched quiche.
-//!
-//! Without the feature `multipath` this compiles against stock quiche: one
-//! path carries data, and further paths cannot be opened.
 
 use std::net::SocketAddr;
 
 use quiche::Connection;
 use quiche::ConnectionId;
 use quiche::PathEvent;
-use quiche::PathStats;
 
 use crate::config::ConfigError;
 use crate::config::TransportSettings;
@@ -58,44 +54,22 @@ pub enum PathChange {
 
 /// Whether further paths may be opened on `quic` now.
 pub fn is_ready(quic: &Connection) -> bool {
-    #[cfg(feature = "multipath")]
-    return quic.is_multipath();
-
-    #[cfg(not(feature = "multipath"))]
-    {
-        let _ = quic;
-        false
-    }
+    quic.is_multipath()
 }
 
 /// Opens a path and returns its ID.
 pub(crate) fn open_path(
     quic: &mut Connection, local: SocketAddr, peer: SocketAddr,
 ) -> quiche::Result<u64> {
-    #[cfg(feature = "multipath")]
-    return quic.open_path(local, peer);
-
-    #[cfg(not(feature = "multipath"))]
-    {
-        let _ = (quic, local, peer);
-        Err(quiche::Error::InvalidState)
-    }
+    quic.open_path(local, peer)
 }
 
 /// Abandons a path whose local address is gone for good.
 pub(crate) fn abandon(quic: &mut Connection, path_id: u64) -> quiche::Result<()> {
     /// RFC 10069's error code of a path that does not work reliably.
-    #[cfg(feature = "multipath")]
     const PATH_UNSTABLE_OR_POOR: u64 = 0x3e76;
 
-    #[cfg(feature = "multipath")]
-    return quic.abandon_path(path_id, PATH_UNSTABLE_OR_POOR);
-
-    #[cfg(not(feature = "multipath"))]
-    {
-        let _ = (quic, path_id);
-        Err(quiche::Error::InvalidState)
-    }
+    quic.abandon_path(path_id, PATH_UNSTABLE_OR_POOR)
 }
 
 /// Gives the peer every connection ID it has room for. `new_cid` makes one,
@@ -104,7 +78,6 @@ pub(crate) fn supply_cids(
     quic: &mut Connection,
     mut new_cid: impl FnMut() -> (ConnectionId<'static>, u128),
 ) {
-    #[cfg(feature = "multipath")]
     if quic.is_multipath() {
         let lacking: Vec<u64> = quic.path_ids_lacking_scids().collect();
         for path_id in lacking {
@@ -128,35 +101,20 @@ pub(crate) fn supply_cids(
 
 /// Tells the connection that nothing can be sent from `local` any more.
 pub(crate) fn link_down(quic: &mut Connection, local: SocketAddr) {
-    #[cfg(feature = "multipath")]
     quic.report_link_down(local);
-
-    #[cfg(not(feature = "multipath"))]
-    let _ = (quic, local);
 }
 
 /// Applies the settings that only multipath knows.
 pub(crate) fn configure(
     config: &mut quiche::Config, settings: &TransportSettings,
 ) -> Result<(), ConfigError> {
-    #[cfg(feature = "multipath")]
-    {
-        if let Some(max_path_id) = settings.max_path_id {
-            config.set_initial_max_path_id(max_path_id)?;
-        }
-        config
-            .set_scheduler_name(&settings.scheduler)
-            .map_err(|_| ConfigError::UnknownScheduler(settings.scheduler.clone()))?;
-        config.enable_paced_sending(settings.pacing);
+    if let Some(max_path_id) = settings.max_path_id {
+        config.set_initial_max_path_id(max_path_id)?;
     }
-
-    #[cfg(not(feature = "multipath"))]
-    {
-        let _ = config;
-        if settings.scheduler != "min-rtt" {
-            return Err(ConfigError::UnknownScheduler(settings.scheduler.clone()));
-        }
-    }
+    config
+        .set_scheduler_name(&settings.scheduler)
+        .map_err(|_| ConfigError::UnknownScheduler(settings.scheduler.clone()))?;
+    config.enable_paced_sending(settings.pacing);
 
     Ok(())
 }
@@ -166,7 +124,6 @@ pub(crate) fn on_event(
     quic: &mut Connection, event: PathEvent,
 ) -> Option<PathChange> {
     match event {
-        #[cfg(feature = "multipath")]
         PathEvent::Opened {
             path_id,
             local,
@@ -176,7 +133,6 @@ pub(crate) fn on_event(
             local,
             peer,
         }),
-        #[cfg(feature = "multipath")]
         PathEvent::Available {
             path_id,
             local,
@@ -186,7 +142,6 @@ pub(crate) fn on_event(
             local,
             peer,
         }),
-        #[cfg(feature = "multipath")]
         PathEvent::Abandoned {
             path_id,
             error_code,
@@ -204,20 +159,5 @@ pub(crate) fn on_event(
         PathEvent::FailedValidation(local, peer) =>
             Some(PathChange::Failed { local, peer }),
         _ => None,
-    }
-}
-
-/// The path ID of the `index`th of [`Connection::path_stats`].
-pub(crate) fn path_id(index: usize, stats: &PathStats) -> u64 {
-    #[cfg(feature = "multipath")]
-    {
-        let _ = index;
-        stats.path_id
-    }
-
-    #[cfg(not(feature = "multipath"))]
-    {
-        let _ = stats;
-        index as u64
     }
 }

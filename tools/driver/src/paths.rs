@@ -11,9 +11,16 @@ use std::time::Instant;
 use crate::multipath::PathChange;
 use crate::netwatch::LocalAddress;
 
-/// Pause before a path that failed is tried again, doubled with every failure
-/// up to the maximum.
-const RETRY_MIN: Duration = Duration::from_millis(250);
+/// Pause before a path that could not even be opened is tried again. Mostly
+/// the handshake is not confirmed yet, or the peer's connection IDs are on
+/// their way, and no path ID is lost by trying.
+const OPEN_RETRY: Duration = Duration::from_millis(10);
+
+/// Pause before a path that was abandoned is replaced, at the price of a path
+/// ID.
+const REPLACE_DELAY: Duration = Duration::from_millis(250);
+
+/// Both pauses double with every failure in a row, up to this.
 const RETRY_MAX: Duration = Duration::from_secs(60);
 
 /// How long the path of an address that is gone is kept.
@@ -136,7 +143,7 @@ impl WantedPaths {
         if let Some(entry) =
             self.entries.iter_mut().find(|e| e.address == *address)
         {
-            entry.retry_later(now);
+            entry.retry_later(OPEN_RETRY, now);
         }
     }
 
@@ -162,7 +169,7 @@ impl WantedPaths {
             PathChange::Failed { .. } => {},
             PathChange::Abandoned { .. } => {
                 entry.path = None;
-                entry.retry_later(now);
+                entry.retry_later(REPLACE_DELAY, now);
             },
         }
         // Nothing to wait for any more.
@@ -180,8 +187,8 @@ impl Entry {
         }
     }
 
-    fn retry_later(&mut self, now: Instant) {
-        let pause = RETRY_MIN * (1 << self.failures.min(8));
+    fn retry_later(&mut self, pause: Duration, now: Instant) {
+        let pause = pause * (1 << self.failures.min(13));
         self.retry_at = now + pause.min(RETRY_MAX);
         self.failures += 1;
     }
@@ -231,9 +238,10 @@ mod tests {
         let mut wanted = two_paths(now);
         wanted.add(address(3), now);
 
-        for pause_ms in
-            [250, 500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]
-        {
+        for pause_ms in [
+            10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10_240, 20_480,
+            40_960, 60_000, 60_000,
+        ] {
             assert_eq!(wanted.next_action(now), Some(Action::Open(address(3))));
             wanted.failed(&address(3), now);
             let pause = Duration::from_millis(pause_ms);
@@ -253,7 +261,7 @@ mod tests {
         wanted.on_change(&abandoned(7), now);
         assert_eq!(wanted.next_action(now), None);
 
-        let later = now + RETRY_MIN;
+        let later = now + REPLACE_DELAY;
         assert_eq!(wanted.next_action(later), Some(Action::Open(address(1))));
         wanted.opened(&address(1), socket(1), 2);
         // It works, so the next failure is a first one again.
@@ -266,7 +274,7 @@ mod tests {
             later,
         );
         wanted.on_change(&abandoned(2), later);
-        assert_eq!(wanted.deadline(), Some(later + RETRY_MIN));
+        assert_eq!(wanted.deadline(), Some(later + REPLACE_DELAY));
     }
 
     #[test]

@@ -343,6 +343,19 @@ impl Client {
         self.endpoint.conn_mut(key)
     }
 
+    /// Opens a path from `address` on the connection `key` when possible. With
+    /// [`Locals::Auto`] this happens by itself.
+    pub fn add_local(&mut self, key: ConnKey, address: LocalAddress) {
+        self.endpoint.add_local(key, address);
+    }
+
+    /// Stops using `address` on the connection `key`: what is in flight there
+    /// moves to other paths at once. With [`Locals::Auto`] this happens by
+    /// itself when the address goes.
+    pub fn remove_local(&mut self, key: ConnKey, address: &LocalAddress) {
+        self.endpoint.remove_local(key, address);
+    }
+
     /// Why the connection `key` is over, if it is.
     pub fn close_reason(&self, key: ConnKey) -> Option<Arc<CloseReason>> {
         self.sessions.closed.get(&key).cloned()

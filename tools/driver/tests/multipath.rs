@@ -1,0 +1,108 @@
+//! Several paths over loopback, whose addresses 127.0.0.0/8 are all local.
+
+
+mod common;
+
+use common::*;
+use mpq_driver::h3::client::Client;
+use mpq_driver::h3::client::ClientSettings;
+use mpq_driver::h3::client::Locals;
+use mpq_driver::h3::client::Verify;
+use mpq_driver::LocalAddress;
+use mpq_driver::PathChange;
+
+fn address(last: u8) -> LocalAddress {
+    LocalAddress {
+        ip: [127, 0, 0, last].into(),
+        device: None,
+    }
+}
+
+fn client(locals: Vec<LocalAddress>) -> Client {
+    Client::new(ClientSettings {
+        verify: Verify::None,
+        locals: Locals::Fixed(locals),
+        ..Default::default()
+    })
+    .unwrap()
+}
+
+/// Polls until a path change matches.
+fn wait_for(client: &mut Client, wanted: impl Fn(&PathChange) -> bool) {
+    let end = std::time::Instant::now() + LIMIT;
+    loop {
+        assert!(std::time::Instant::now() < end, "timed out");
+        client
+            .poll(Some(std::time::Duration::from_millis(50)))
+            .unwrap();
+        if client.take_path_changes().iter().any(|(_, c)| wanted(c)) {
+            return;
+        }
+    }
+}
+
+#[test]
+fn every_local_address_gets_a_path() {
+    let server = TestServer::start(ServerOptions::default());
+    let mut client = client(vec![address(1), address(2), address(3)]);
+    let key = client.connect("localhost", server.address, None).unwrap();
+    let mut missing = vec![1, 2];
+    let end = std::time::Instant::now() + LIMIT;
+    while !missing.is_empty() {
+        assert!(std::time::Instant::now() < end, "never: {missing:?}");
+        client
+            .poll(Some(std::time::Duration::from_millis(50)))
+            .unwrap();
+        for (_, change) in client.take_path_changes() {
+            if let PathChange::Available { path_id, .. } = change {
+                missing.retain(|id| *id != path_id);
+            }
+        }
+    }
+
+    let mut ips: Vec<_> = client
+        .conn(key)
+        .unwrap()
+        .paths()
+        .iter()
+        .map(|path| path.local.ip())
+        .collect();
+    ips.sort();
+    assert_eq!(ips, [address(1).ip, address(2).ip, address(3).ip]);
+
+    let outcome = ask(&mut client, key, 10_000_000);
+    finish(&mut client, std::slice::from_ref(&outcome));
+    assert_intact(&outcome, 10_000_000);
+    client.close().unwrap();
+}
+
+#[test]
+fn a_download_survives_the_loss_of_its_first_address() {
+    let server = TestServer::start(ServerOptions::default());
+    let mut client = client(vec![address(1), address(2)]);
+    let key = client.connect("localhost", server.address, None).unwrap();
+    wait_for(&mut client, |change| {
+        matches!(change, PathChange::Available { path_id: 1, .. })
+    });
+
+    let outcome = ask(&mut client, key, 100_000_000);
+    run(&mut client, |_| outcome.borrow().bytes > 1_000_000);
+    client.remove_local(key, &address(1));
+    wait_for(&mut client, |change| {
+        matches!(change, PathChange::Abandoned { path_id: 0, .. })
+    });
+    finish(&mut client, std::slice::from_ref(&outcome));
+    assert_intact(&outcome, 100_000_000);
+
+    // What comes after the abandon can only have used the second path.
+    let second = |client: &Client| {
+        let paths = client.conn(key).unwrap().paths();
+        paths.iter().find(|p| p.path_id == 1).unwrap().recv_bytes
+    };
+    let before = second(&client);
+    let next = ask(&mut client, key, 1_000_000);
+    finish(&mut client, std::slice::from_ref(&next));
+    assert_intact(&next, 1_000_000);
+    assert!(second(&client) - before > 1_000_000);
+    client.close().unwrap();
+}
