@@ -191,7 +191,7 @@ fn key_update(roles: Roles) {
         paths.iter().map(|path| path.received_bytes).sum()
     };
 
-    for _ in 0..3 {
+    for _ in 0..2 {
         let before = received();
         let transfer = pair.client.start(BOTH_WAYS);
         pair.until("some of the data", || received() > before + MB);
