@@ -114,6 +114,31 @@ impl Conn {
             .collect()
     }
 
+    /// The idle timeout of a client's connection, the smaller one of both
+    /// sides'; `None` if neither has one.
+    pub fn idle_timeout(&self) -> Option<Duration> {
+        let theirs = self.quic.peer_transport_params().map_or(0, |params| params.max_idle_timeout);
+        [self.idle_timeout, Duration::from_millis(theirs)]
+            .into_iter()
+            .filter(|timeout| !timeout.is_zero())
+            .min()
+    }
+
+    /// Sends something that the peer acknowledges on every path, so that
+    /// neither an idle timeout nor a NAT on the way forgets one.
+    pub fn keep_alive(&mut self) {
+        let paths: Vec<_> = self
+            .quic
+            .path_stats()
+            .map(|stats| (stats.local_addr, stats.peer_addr))
+            .collect();
+        for (local, peer) in paths {
+            if let Err(e) = self.quic.send_ack_eliciting_on_path(local, peer) {
+                log::debug!("no ping from {local} to {peer}: {e}");
+            }
+        }
+    }
+
     /// Ends the connection because the peer's certificate is not the one
     /// wanted.
     pub fn reject_certificate(&mut self, why: &'static str) {

@@ -189,8 +189,10 @@ fn a_download_is_intact_and_reported() {
     assert!(report["goodput_bps"].as_f64().unwrap() > 0.0);
 
     let paths = report["paths"].as_array().unwrap();
-    let received: u64 =
-        paths.iter().map(|p| p["recv_bytes"].as_u64().unwrap()).sum();
+    let received: u64 = paths
+        .iter()
+        .map(|p| p["recv_bytes"].as_u64().unwrap())
+        .sum();
     assert!(received > 3_000_000);
     for path in paths {
         let last = path["samples"].as_array().unwrap().last().unwrap();
@@ -204,8 +206,7 @@ fn a_download_is_intact_and_reported() {
     let (code, log) = server.wait();
     assert_eq!(code, 0);
     assert!(
-        log.contains("\"GET /file.bin\" 200 3000000 bytes") &&
-            log.contains("complete paths 0="),
+        log.contains("\"GET /file.bin\" 200 3000000 bytes") && log.contains("complete paths 0="),
         "{log}"
     );
 }
@@ -262,8 +263,7 @@ fn the_certificate_is_checked() {
     }
 
     // A certificate that is its own authority, for the name asked for.
-    let made =
-        rcgen::generate_simple_self_signed(["127.0.0.1".into()]).unwrap();
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".into()]).unwrap();
     let (cert, key) = (dirs.cwd.join("cert.pem"), dirs.cwd.join("key.pem"));
     std::fs::write(&cert, made.cert.pem()).unwrap();
     std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
@@ -324,7 +324,11 @@ fn a_full_disk_is_a_local_error() {
         .output()
         .unwrap();
     assert_eq!(code(&output), 6);
-    assert!(stderr(&output).contains("No space left"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("No space left"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 #[test]
@@ -416,8 +420,10 @@ fn nobody_there_is_a_network_error() {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port();
     let url = format!("https://127.0.0.1:{port}/");
-    let output =
-        dirs.get(&["--handshake-timeout", "300", &url]).output().unwrap();
+    let output = dirs
+        .get(&["--handshake-timeout", "300", &url])
+        .output()
+        .unwrap();
     assert_eq!(code(&output), 2);
     assert!(stderr(&output).contains("no answer"), "{}", stderr(&output));
     assert_eq!(dirs.names(), [""; 0]);
