@@ -100,8 +100,7 @@ impl Conn {
     pub fn paths(&self) -> Vec<PathSnapshot> {
         self.quic
             .path_stats()
-            .enumerate()
-            .map(|(i, stats)| PathSnapshot {
+            .map(|stats| PathSnapshot {
                 path_id: stats.path_id,
                 local: stats.local_addr,
                 peer: stats.peer_addr,
