@@ -143,13 +143,16 @@ impl<'a> Session<'a> {
     }
 
     fn note_single_path(&self, key: ConnKey) {
-        let wants_more = self.args.paths.len() > 1;
-        let is_multipath = self
-            .client
-            .conn(key)
-            .is_some_and(|conn| conn.is_multipath());
-        if wants_more && !is_multipath && !self.args.quiet {
+        if self.args.paths.len() < 2 || self.args.quiet {
+            return;
+        }
+        let Some(conn) = self.client.conn(key) else {
+            return;
+        };
+        if !conn.is_multipath() {
             eprintln!("mpq: note: the server does not do multipath; using one path");
+        } else if conn.quic.max_path_id() == Some(0) {
+            eprintln!("mpq: note: the server allows no further path; using one path");
         }
     }
 
