@@ -36,10 +36,24 @@ pub struct Server {
 
 impl Server {
     pub fn start(dir: &Path, options: &[&str]) -> Server {
-        let mut child = Command::new(MPQ)
+        Server::start_in(None, dir, "127.0.0.1:0", options)
+    }
+
+    /// In a network namespace, if one is named.
+    pub fn start_in(space: Option<&str>, dir: &Path, listen: &str, options: &[&str]) -> Server {
+        let mut command = match space {
+            // `ip netns exec` becomes the command, so the child's id is right.
+            Some(space) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", space, MPQ]);
+                command
+            }
+            None => Command::new(MPQ),
+        };
+        let mut child = command
             .arg("serve")
             .arg(dir)
-            .args(["--listen", "127.0.0.1:0"])
+            .args(["--listen", listen])
             .args(options)
             .stderr(Stdio::piped())
             .spawn()
