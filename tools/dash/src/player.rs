@@ -34,6 +34,8 @@ pub struct Config {
     pub buffer_goal: Duration,
     /// The same while the last video segment was of the top level; 30 s.
     pub buffer_goal_at_top: Duration,
+    /// Level of the first video segment, from 0; `None` leaves it to the rule.
+    pub start_level: Option<usize>,
     /// Whole segments of each track before playback starts; 1.
     pub startup_segments: usize,
     /// Whole segments of each track before playback resumes after a stall; 1.
@@ -51,6 +53,7 @@ impl Default for Config {
         Self {
             buffer_goal: Duration::from_secs(18),
             buffer_goal_at_top: Duration::from_secs(30),
+            start_level: None,
             startup_segments: 1,
             resume_segments: 1,
             attempts: 3,
@@ -426,6 +429,9 @@ impl Player {
         }
         if is_playing && now < track.hold_until {
             return Choice::WaitUntil(track.hold_until);
+        }
+        if let (None, Some(level)) = (track.last_level, self.config.start_level) {
+            return Choice::Level(level.min(top));
         }
         let decision = self.rule.decide(&Situation {
             segment: self.segment_length(track),

@@ -100,8 +100,7 @@ impl Conn {
     pub fn paths(&self) -> Vec<PathSnapshot> {
         self.quic
             .path_stats()
-            .enumerate()
-            .map(|(i, stats)| PathSnapshot {
+            .map(|stats| PathSnapshot {
                 path_id: stats.path_id,
                 local: stats.local_addr,
                 peer: stats.peer_addr,
@@ -112,6 +111,31 @@ impl Conn {
                 cwnd_bytes: stats.cwnd as u64,
             })
             .collect()
+    }
+
+    /// The idle timeout of a client's connection, the smaller one of both
+    /// sides'; `None` if neither has one.
+    pub fn idle_timeout(&self) -> Option<Duration> {
+        let theirs = self.quic.peer_transport_params().map_or(0, |params| params.max_idle_timeout);
+        [self.idle_timeout, Duration::from_millis(theirs)]
+            .into_iter()
+            .filter(|timeout| !timeout.is_zero())
+            .min()
+    }
+
+    /// Sends something that the peer acknowledges on every path, so that
+    /// neither an idle timeout nor a NAT on the way forgets one.
+    pub fn keep_alive(&mut self) {
+        let paths: Vec<_> = self
+            .quic
+            .path_stats()
+            .map(|stats| (stats.local_addr, stats.peer_addr))
+            .collect();
+        for (local, peer) in paths {
+            if let Err(e) = self.quic.send_ack_eliciting_on_path(local, peer) {
+                log::debug!("no ping from {local} to {peer}: {e}");
+            }
+        }
     }
 
     /// Ends the connection because the peer's certificate is not the one

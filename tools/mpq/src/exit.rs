@@ -29,7 +29,7 @@ Exit codes:
   2    network: unreachable, timeout, connection broken
   3    TLS: handshake failed, certificate refused
   4    HTTP status 400 or higher
-  5    body truncated or malformed
+  5    body truncated or malformed (of play: the MPD or a segment)
   6    local file: disk full, no permission
   130  interrupted";
 
@@ -50,15 +50,21 @@ impl Failure {
             message: Some(message.to_string()),
         }
     }
+
+    /// The same, with what it is about in front.
+    pub fn about(mut self, what: impl Display) -> Failure {
+        self.message = self.message.map(|message| format!("{what}: {message}"));
+        self
+    }
 }
 
 impl From<ClientError> for Failure {
     fn from(e: ClientError) -> Failure {
         let code = match &e {
             ClientError::Config(_) => USAGE,
-            ClientError::Connect(
-                ConnectError::NoRoute { .. } | ConnectError::Bind { .. },
-            ) => NETWORK,
+            ClientError::Connect(ConnectError::NoRoute { .. } | ConnectError::Bind { .. }) => {
+                NETWORK
+            }
             _ => LOCAL,
         };
         Failure::new(code, e)

@@ -13,29 +13,22 @@ use crate::exit::LOCAL;
 use crate::exit::USAGE;
 
 /// Puts the certificate of `files` (chain, key) into `config`.
-pub fn from_files(
-    config: &mut quiche::Config, cert: &Path, key: &Path,
-) -> Result<(), Failure> {
+pub fn from_files(config: &mut quiche::Config, cert: &Path, key: &Path) -> Result<(), Failure> {
     let text = |path: &Path| {
-        path.to_str().map(str::to_owned).ok_or_else(|| {
-            Failure::new(USAGE, format!("{}: not UTF-8", path.display()))
-        })
+        path.to_str()
+            .map(str::to_owned)
+            .ok_or_else(|| Failure::new(USAGE, format!("{}: not UTF-8", path.display())))
     };
-    load_identity(config, &text(cert)?, &text(key)?)
-        .map_err(|e| Failure::new(LOCAL, e))
+    load_identity(config, &text(cert)?, &text(key)?).map_err(|e| Failure::new(LOCAL, e))
 }
 
 /// Makes a certificate for `names`, valid until the process ends in practice,
 /// puts it into `config` and returns its SHA-256 fingerprint.
-pub fn self_signed(
-    config: &mut quiche::Config, names: Vec<String>,
-) -> Result<String, Failure> {
-    let fail = |e: &dyn std::fmt::Display| {
-        Failure::new(LOCAL, format!("cannot make a certificate: {e}"))
-    };
+pub fn self_signed(config: &mut quiche::Config, names: Vec<String>) -> Result<String, Failure> {
+    let fail =
+        |e: &dyn std::fmt::Display| Failure::new(LOCAL, format!("cannot make a certificate: {e}"));
 
-    let made =
-        rcgen::generate_simple_self_signed(names).map_err(|e| fail(&e))?;
+    let made = rcgen::generate_simple_self_signed(names).map_err(|e| fail(&e))?;
     // quiche reads PEM from files only.
     let dir = tempfile::tempdir().map_err(|e| fail(&e))?;
     let write = |name: &str, pem: String| {
@@ -45,8 +38,7 @@ pub fn self_signed(
             .map(|()| path)
     };
     let cert = write("cert.pem", made.cert.pem()).map_err(|e| fail(&e))?;
-    let key = write("key.pem", made.signing_key.serialize_pem())
-        .map_err(|e| fail(&e))?;
+    let key = write("key.pem", made.signing_key.serialize_pem()).map_err(|e| fail(&e))?;
     from_files(config, &cert, &key)?;
 
     Ok(to_hex(&Sha256::digest(made.cert.der())))
@@ -62,8 +54,7 @@ pub fn to_hex(bytes: &[u8]) -> String {
 
 /// A SHA-256 fingerprint in hexadecimal, with or without colons.
 pub fn parse_fingerprint(text: &str) -> Result<[u8; 32], String> {
-    let digits: Vec<u8> =
-        text.bytes().filter(|byte| *byte != b':').collect();
+    let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b':').collect();
     let bytes: Option<Vec<u8>> = digits
         .chunks(2)
         .map(|pair| {
@@ -87,12 +78,16 @@ mod tests {
         let plain = to_hex(&bytes);
         assert_eq!(parse_fingerprint(&plain), Ok(bytes));
 
-        let colons: Vec<String> =
-            bytes.iter().map(|b| format!("{b:02X}")).collect();
+        let colons: Vec<String> = bytes.iter().map(|b| format!("{b:02X}")).collect();
         assert_eq!(parse_fingerprint(&colons.join(":")), Ok(bytes));
 
-        for bad in ["", "00", &plain[..62], &format!("{plain}00"), &"zz".repeat(32)]
-        {
+        for bad in [
+            "",
+            "00",
+            &plain[..62],
+            &format!("{plain}00"),
+            &"zz".repeat(32),
+        ] {
             assert!(parse_fingerprint(bad).is_err(), "{bad}");
         }
     }

@@ -1,8 +1,10 @@
 //! `mpq`: multipath QUIC from the command line.
 
+mod client;
 mod exit;
 mod get;
 mod identity;
+mod play;
 mod progress;
 mod report;
 mod serve;
@@ -30,6 +32,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Get(Box<get::Args>),
+    Play(Box<play::Args>),
     Serve(Box<serve::Args>),
 }
 
@@ -46,14 +49,13 @@ fn main() -> std::process::ExitCode {
         1 => "mpq=info,mpq_driver=debug,warn",
         _ => "trace",
     };
-    env_logger::Builder::from_env(
-        env_logger::Env::default().default_filter_or(level),
-    )
-    .format_target(false)
-    .init();
+    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or(level))
+        .format_target(false)
+        .init();
 
     let result = match cli.command {
         Command::Get(args) => get::run(*args),
+        Command::Play(args) => play::run(*args),
         Command::Serve(args) => serve::run(*args),
     };
     match result {
@@ -63,6 +65,6 @@ fn main() -> std::process::ExitCode {
                 eprintln!("mpq: {message}");
             }
             failure.code.into()
-        },
+        }
     }
 }

@@ -1,8 +1,35 @@
-//! The machine-readable report of `mpq get --json`.
+//! Machine-readable reports.
+
+use std::io::Write;
+use std::path::Path;
 
 use serde::Serialize;
 
-/// Everything about one run.
+use crate::exit::Failure;
+use crate::exit::LOCAL;
+
+/// Writes `report` to the file `target`, or to standard output if that is "-".
+pub fn write_json(target: &Path, report: &impl Serialize) -> Result<(), Failure> {
+    let json = serde_json::to_string(report).map_err(|e| Failure::new(LOCAL, e))? + "\n";
+    let written = if target.as_os_str() == "-" {
+        std::io::stdout().write_all(json.as_bytes())
+    } else {
+        std::fs::write(target, json)
+    };
+    written.map_err(|e| Failure::new(LOCAL, format!("cannot write {}: {e}", target.display())))
+}
+
+/// Tells the user what every path carried.
+pub fn print_paths(paths: &[PathReport]) {
+    for path in paths {
+        eprintln!(
+            "  path {} {} -> {}: {} bytes, rtt {:.1} ms",
+            path.path_id, path.local, path.peer, path.recv_bytes, path.rtt_ms
+        );
+    }
+}
+
+/// Everything about one run of `mpq get`.
 #[derive(Serialize, Debug)]
 pub struct Report {
     /// One entry per URL, in the order given.

@@ -15,9 +15,7 @@ pub struct StopRequests(Arc<AtomicUsize>);
 
 impl StopRequests {
     /// Catches the signals from now on and calls `wake` after each.
-    pub fn watch(
-        wake: impl Fn() -> io::Result<()> + Send + 'static,
-    ) -> io::Result<StopRequests> {
+    pub fn watch(wake: impl Fn() -> io::Result<()> + Send + 'static) -> io::Result<StopRequests> {
         let count = Arc::new(AtomicUsize::new(0));
         let mut signals = Signals::new([SIGINT, SIGTERM])?;
 

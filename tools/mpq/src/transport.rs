@@ -9,7 +9,12 @@ use mpq_driver::TransportSettings;
 #[command(next_help_heading = "Transport")]
 pub struct TransportArgs {
     /// Congestion controller
-    #[arg(long = "cc", alias = "cc-algorithm", value_name = "NAME", default_value = "cubic")]
+    #[arg(
+        long = "cc",
+        alias = "cc-algorithm",
+        value_name = "NAME",
+        default_value = "cubic"
+    )]
     cc: String,
 
     /// Packet scheduler

@@ -1,159 +1,20 @@
 //! `mpq get` from `mpq serve`, as processes, over loopback.
 
-use std::io::BufRead;
-use std::io::BufReader;
+mod common;
+
 use std::io::Read;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Child;
-use std::process::Command;
-use std::process::Output;
 use std::process::Stdio;
 use std::time::Duration;
 use std::time::Instant;
 
-use sha2::Digest;
-use sha2::Sha256;
-use tempfile::TempDir;
-
-const MPQ: &str = env!("CARGO_BIN_EXE_mpq");
-
-/// No step may take longer; a hang is a failure.
-const LIMIT: Duration = Duration::from_secs(60);
-
-struct Server {
-    child: Child,
-    port: u16,
-    fingerprint: String,
-    stderr: Option<std::thread::JoinHandle<String>>,
-}
-
-impl Server {
-    fn start(dir: &Path, options: &[&str]) -> Server {
-        let mut child = Command::new(MPQ)
-            .arg("serve")
-            .arg(dir)
-            .args(["--listen", "127.0.0.1:0"])
-            .args(options)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-
-        let mut lines = BufReader::new(child.stderr.take().unwrap());
-        let (mut port, mut fingerprint) = (None, String::new());
-        while port.is_none() {
-            let mut line = String::new();
-            assert!(lines.read_line(&mut line).unwrap() > 0, "no server");
-            let last = line.trim().rsplit(' ').next().unwrap().to_owned();
-            if line.contains("SHA-256") {
-                fingerprint = last;
-            } else if line.starts_with("listening on") {
-                port = last.rsplit(':').next().unwrap().parse().ok();
-            }
-        }
-        let stderr = std::thread::spawn(move || {
-            let mut rest = String::new();
-            lines.read_to_string(&mut rest).unwrap();
-            rest
-        });
-        Server {
-            child,
-            port: port.unwrap(),
-            fingerprint,
-            stderr: Some(stderr),
-        }
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("https://127.0.0.1:{}/{path}", self.port)
-    }
-
-    /// Waits for the end; the exit code and what the log said.
-    fn wait(mut self) -> (i32, String) {
-        let code = wait(&mut self.child);
-        let log = self.stderr.take().unwrap().join().unwrap();
-        (code, log)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn signal(child: &Child, name: &str) {
-    let status = Command::new("kill")
-        .args(["-s", name, &child.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(status.success());
-}
-
-fn wait(child: &mut Child) -> i32 {
-    let end = Instant::now() + LIMIT;
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status.code().expect("killed by a signal");
-        }
-        assert!(Instant::now() < end, "still running");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// A directory to serve, with a file, and one to download into.
-struct Dirs {
-    _root: TempDir,
-    www: PathBuf,
-    cwd: PathBuf,
-}
-
-fn dirs(file_bytes: usize) -> (Dirs, Vec<u8>) {
-    let root = tempfile::tempdir().unwrap();
-    let (www, cwd) = (root.path().join("www"), root.path().join("cwd"));
-    std::fs::create_dir(&www).unwrap();
-    std::fs::create_dir(&cwd).unwrap();
-    let data: Vec<u8> = (0..file_bytes as u64)
-        .map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8)
-        .collect();
-    std::fs::write(www.join("file.bin"), &data).unwrap();
-    (
-        Dirs {
-            _root: root,
-            www,
-            cwd,
-        },
-        data,
-    )
-}
-
-impl Dirs {
-    fn get(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(MPQ);
-        command.arg("get").args(args).current_dir(&self.cwd);
-        command
-    }
-
-    /// Names in the download directory.
-    fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = std::fs::read_dir(&self.cwd)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
-}
-
-fn code(output: &Output) -> i32 {
-    output.status.code().unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
+use common::code;
+use common::dirs;
+use common::sha256;
+use common::signal;
+use common::stderr;
+use common::wait;
+use common::Server;
+use common::LIMIT;
 
 #[test]
 fn a_download_is_intact_and_reported() {
@@ -179,18 +40,16 @@ fn a_download_is_intact_and_reported() {
 
     let text = std::fs::read_to_string(dirs.cwd.join("report.json")).unwrap();
     let report: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let sha256: String = Sha256::digest(&data)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
     assert_eq!(report["files"][0]["url"], url);
     assert_eq!(report["files"][0]["bytes"], 3_000_000);
-    assert_eq!(report["files"][0]["sha256"], sha256);
+    assert_eq!(report["files"][0]["sha256"], sha256(&data));
     assert!(report["goodput_bps"].as_f64().unwrap() > 0.0);
 
     let paths = report["paths"].as_array().unwrap();
-    let received: u64 =
-        paths.iter().map(|p| p["recv_bytes"].as_u64().unwrap()).sum();
+    let received: u64 = paths
+        .iter()
+        .map(|p| p["recv_bytes"].as_u64().unwrap())
+        .sum();
     assert!(received > 3_000_000);
     for path in paths {
         let last = path["samples"].as_array().unwrap().last().unwrap();
@@ -204,8 +63,7 @@ fn a_download_is_intact_and_reported() {
     let (code, log) = server.wait();
     assert_eq!(code, 0);
     assert!(
-        log.contains("\"GET /file.bin\" 200 3000000 bytes") &&
-            log.contains("complete paths 0="),
+        log.contains("\"GET /file.bin\" 200 3000000 bytes") && log.contains("complete paths 0="),
         "{log}"
     );
 }
@@ -262,8 +120,7 @@ fn the_certificate_is_checked() {
     }
 
     // A certificate that is its own authority, for the name asked for.
-    let made =
-        rcgen::generate_simple_self_signed(["127.0.0.1".into()]).unwrap();
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".into()]).unwrap();
     let (cert, key) = (dirs.cwd.join("cert.pem"), dirs.cwd.join("key.pem"));
     std::fs::write(&cert, made.cert.pem()).unwrap();
     std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
@@ -324,7 +181,11 @@ fn a_full_disk_is_a_local_error() {
         .output()
         .unwrap();
     assert_eq!(code(&output), 6);
-    assert!(stderr(&output).contains("No space left"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("No space left"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 #[test]
@@ -416,8 +277,10 @@ fn nobody_there_is_a_network_error() {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port();
     let url = format!("https://127.0.0.1:{port}/");
-    let output =
-        dirs.get(&["--handshake-timeout", "300", &url]).output().unwrap();
+    let output = dirs
+        .get(&["--handshake-timeout", "300", &url])
+        .output()
+        .unwrap();
     assert_eq!(code(&output), 2);
     assert!(stderr(&output).contains("no answer"), "{}", stderr(&output));
     assert_eq!(dirs.names(), [""; 0]);

@@ -24,14 +24,11 @@ pub enum Target {
 
 impl Target {
     /// The target of `url` under the option `-o`, one of `several` or alone.
-    pub fn choose(
-        option: Option<&Path>, url: &Url, several: bool,
-    ) -> Result<Target, Failure> {
+    pub fn choose(option: Option<&Path>, url: &Url, several: bool) -> Result<Target, Failure> {
         match option {
             None => Ok(Target::File(file_name(url).into())),
             Some(path) if path.as_os_str() == "-" => Ok(Target::Stdout),
-            Some(path) if path.is_dir() =>
-                Ok(Target::File(path.join(file_name(url)))),
+            Some(path) if path.is_dir() => Ok(Target::File(path.join(file_name(url)))),
             Some(path) if several && !is_special(path) => Err(Failure::new(
                 USAGE,
                 format!(
@@ -73,19 +70,18 @@ impl Output {
     /// Opens `target`.
     pub fn open(target: Target) -> Result<Output, Failure> {
         let path = match target {
-            Target::Stdout =>
+            Target::Stdout => {
                 return Ok(Output {
                     writer: Some(Box::new(io::stdout())),
                     rename: None,
                     name: "standard output".into(),
-                }),
+                })
+            }
             Target::File(path) => path,
         };
 
         let name = path.display().to_string();
-        let fail = |e: io::Error| {
-            Failure::new(LOCAL, format!("cannot write {name}: {e}"))
-        };
+        let fail = |e: io::Error| Failure::new(LOCAL, format!("cannot write {name}: {e}"));
         if is_special(&path) {
             let file = File::options().write(true).open(&path).map_err(fail)?;
             return Ok(Output {
@@ -109,18 +105,16 @@ impl Output {
     /// Appends `bytes`.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         match &mut self.writer {
-            Some(writer) => writer.write_all(bytes).map_err(|e| {
-                Failure::new(LOCAL, format!("cannot write {}: {e}", self.name))
-            }),
+            Some(writer) => writer
+                .write_all(bytes)
+                .map_err(|e| Failure::new(LOCAL, format!("cannot write {}: {e}", self.name))),
             None => Ok(()),
         }
     }
 
     /// Everything was written: the file gets its name.
     pub fn finish(&mut self) -> Result<(), Failure> {
-        let fail = |e: io::Error| {
-            Failure::new(LOCAL, format!("cannot finish {}: {e}", self.name))
-        };
+        let fail = |e: io::Error| Failure::new(LOCAL, format!("cannot finish {}: {e}", self.name));
         if let Some(mut writer) = self.writer.take() {
             writer.flush().map_err(fail)?;
         }

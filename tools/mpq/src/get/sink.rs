@@ -9,16 +9,12 @@ use std::time::Instant;
 use mpq_driver::h3::client::RequestError;
 use mpq_driver::h3::client::ResponseHead;
 use mpq_driver::h3::client::ResponseSink;
-use mpq_driver::h3::field;
 use sha2::Digest;
 use sha2::Sha256;
 
-use crate::exit::code_of;
-use crate::exit::describe;
+use crate::client::response::check_head;
+use crate::client::response::failure_of;
 use crate::exit::Failure;
-use crate::exit::NETWORK;
-use crate::exit::STATUS;
-use crate::exit::TRUNCATED;
 use crate::identity::to_hex;
 use crate::report::FileReport;
 
@@ -44,9 +40,7 @@ pub struct Download {
 impl Download {
     /// A download of `url` into `output`; `hashes` asks for a digest,
     /// `wants_range` says that a part was requested.
-    pub fn new(
-        url: &str, output: Output, hashes: bool, wants_range: bool,
-    ) -> Download {
+    pub fn new(url: &str, output: Output, hashes: bool, wants_range: bool) -> Download {
         Download {
             url: url.into(),
             began: Instant::now(),
@@ -81,33 +75,10 @@ impl Download {
         })
     }
 
-    fn check_head(&mut self, head: &ResponseHead) -> Result<(), Failure> {
-        match head.status {
-            400.. => Err(Failure::new(
-                STATUS,
-                format!("the server answered with status {}", head.status),
-            )),
-            300..=399 => Err(Failure::new(
-                STATUS,
-                format!(
-                    "status {}: redirects are not followed; ask for {}",
-                    head.status,
-                    field(&head.headers, "location").unwrap_or("another URL")
-                ),
-            )),
-            206 if !self.wants_range => Err(Failure::new(
-                TRUNCATED,
-                "the server sent a part where the whole was asked for",
-            )),
-            200 if self.wants_range => Err(Failure::new(
-                STATUS,
-                "the server ignores ranges; leave --range out",
-            )),
-            _ => {
-                self.expected = head.content_length;
-                Ok(())
-            },
-        }
+    fn start(&mut self, head: &ResponseHead) -> Result<(), Failure> {
+        check_head(head, self.wants_range)?;
+        self.expected = head.content_length;
+        Ok(())
     }
 
     fn take(&mut self, chunk: &[u8]) -> Result<(), Failure> {
@@ -147,7 +118,7 @@ pub struct DownloadSink(pub Rc<RefCell<Download>>);
 impl ResponseSink for DownloadSink {
     fn on_head(&mut self, head: &ResponseHead) -> ControlFlow<()> {
         let mut download = self.0.borrow_mut();
-        match download.check_head(head) {
+        match download.start(head) {
             Ok(()) => ControlFlow::Continue(()),
             Err(failure) => download.fail(failure),
         }
@@ -170,13 +141,10 @@ impl ResponseSink for DownloadSink {
                     download.result.get_or_insert(Ok(duration));
                     download.output = None;
                     return;
-                },
+                }
                 Err(failure) => failure,
             },
-            Err(RequestError::Connection(reason)) =>
-                Failure::new(code_of(&reason), describe(&reason)),
-            Err(e @ RequestError::Cancelled) => Failure::new(NETWORK, e),
-            Err(e) => Failure::new(TRUNCATED, e),
+            Err(e) => failure_of(e),
         };
         let _ = download.fail(failure);
     }

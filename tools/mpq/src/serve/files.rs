@@ -50,7 +50,7 @@ impl Files {
         let mut file = self.root.clone();
         for part in path.split('/') {
             match part {
-                "" | "." => {},
+                "" | "." => {}
                 ".." => return Err(not_found()),
                 _ if part.contains('\0') => return Err(not_found()),
                 _ => file.push(part),
@@ -94,26 +94,22 @@ impl Files {
             });
         }
 
-        let (status, first, count) =
-            match range::parse(field(&request.headers, "range"), len) {
-                Range::Whole => (200, 0, len),
-                Range::Part { first, last } => {
-                    headers.push((
-                        "content-range",
-                        format!("bytes {first}-{last}/{len}"),
-                    ));
-                    (206, first, last - first + 1)
-                },
-                Range::Unsatisfiable => {
-                    headers.push(("content-range", format!("bytes */{len}")));
-                    headers.push(("content-length", "0".into()));
-                    return Ok(Response {
-                        status: 416,
-                        headers,
-                        body: None,
-                    });
-                },
-            };
+        let (status, first, count) = match range::parse(field(&request.headers, "range"), len) {
+            Range::Whole => (200, 0, len),
+            Range::Part { first, last } => {
+                headers.push(("content-range", format!("bytes {first}-{last}/{len}")));
+                (206, first, last - first + 1)
+            }
+            Range::Unsatisfiable => {
+                headers.push(("content-range", format!("bytes */{len}")));
+                headers.push(("content-length", "0".into()));
+                return Ok(Response {
+                    status: 416,
+                    headers,
+                    body: None,
+                });
+            }
+        };
         headers.push(("content-length", count.to_string()));
 
         let has_body = request.method != "HEAD" && count > 0;
@@ -145,8 +141,7 @@ fn etag(meta: &Metadata) -> String {
 /// Whether the `If-None-Match` field `list` has `etag`.
 fn matches_etag(list: &str, etag: &str) -> bool {
     list.split(',').map(str::trim).any(|candidate| {
-        candidate == "*" ||
-            candidate.strip_prefix("W/").unwrap_or(candidate) == etag
+        candidate == "*" || candidate.strip_prefix("W/").unwrap_or(candidate) == etag
     })
 }
 
@@ -174,13 +169,13 @@ impl Service for Files {
             Ok(response) => response,
             Err(e) => match e.kind() {
                 io::ErrorKind::PermissionDenied => plain(403, "forbidden\n"),
-                io::ErrorKind::NotFound |
-                io::ErrorKind::NotADirectory |
-                io::ErrorKind::InvalidFilename => plain(404, "not found\n"),
+                io::ErrorKind::NotFound
+                | io::ErrorKind::NotADirectory
+                | io::ErrorKind::InvalidFilename => plain(404, "not found\n"),
                 _ => {
                     log::error!("{}: {e}", request.path);
                     plain(500, "the file cannot be read\n")
-                },
+                }
             },
         };
         if request.method == "HEAD" {
@@ -207,8 +202,7 @@ impl Service for Files {
             "{} {} {:?} {} {} bytes {:.3} s {} paths {}",
             httpdate::fmt_http_date(SystemTime::now()),
             finished.request.peer,
-            format_args!("{} {}", finished.request.method, finished.request.path)
-                .to_string(),
+            format_args!("{} {}", finished.request.method, finished.request.path).to_string(),
             finished.status,
             finished.body_bytes,
             finished.duration.as_secs_f64(),
@@ -257,9 +251,7 @@ mod tests {
 
     fn request(method: &str, path: &str, range: Option<&str>) -> Request {
         let headers = range
-            .map(|value| {
-                quiche::h3::Header::new(b"range", value.as_bytes())
-            })
+            .map(|value| quiche::h3::Header::new(b"range", value.as_bytes()))
             .into_iter()
             .collect();
         Request {
@@ -301,8 +293,7 @@ mod tests {
         std::fs::write(root.join("a b.mp4"), b"video").unwrap();
         std::fs::write(root.join("sub/index.html"), b"<p>").unwrap();
         std::fs::write(dir.path().join("secret"), b"secret").unwrap();
-        std::os::unix::fs::symlink(dir.path().join("secret"), root.join("link"))
-            .unwrap();
+        std::os::unix::fs::symlink(dir.path().join("secret"), root.join("link")).unwrap();
         let files = Files::new(&root, false).unwrap();
         (dir, files)
     }

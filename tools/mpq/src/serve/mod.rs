@@ -51,8 +51,12 @@ pub struct Args {
     key: Option<PathBuf>,
 
     /// Name or address in the self-signed certificate
-    #[arg(long, value_name = "NAME", default_value = "localhost",
-          conflicts_with = "cert")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "localhost",
+        conflicts_with = "cert"
+    )]
     name: Vec<String>,
 
     /// Connections at a time
@@ -77,9 +81,8 @@ pub struct Args {
 
 /// Runs `mpq serve`.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let files = Files::new(&args.dir, !args.quiet).map_err(|e| {
-        Failure::new(LOCAL, format!("cannot serve {}: {e}", args.dir.display()))
-    })?;
+    let files = Files::new(&args.dir, !args.quiet)
+        .map_err(|e| Failure::new(LOCAL, format!("cannot serve {}: {e}", args.dir.display())))?;
 
     let mut config = args
         .transport
@@ -87,13 +90,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
         .to_quiche()
         .map_err(|e| Failure::new(crate::exit::USAGE, e))?;
     match (&args.cert, &args.key) {
-        (Some(cert), Some(key)) =>
-            identity::from_files(&mut config, cert, key)?,
+        (Some(cert), Some(key)) => identity::from_files(&mut config, cert, key)?,
         _ => {
-            let fingerprint =
-                identity::self_signed(&mut config, args.name.clone())?;
+            let fingerprint = identity::self_signed(&mut config, args.name.clone())?;
             eprintln!("certificate (self-signed) SHA-256 {fingerprint}");
-        },
+        }
     }
 
     let fail = |e: std::io::Error| Failure::new(LOCAL, e);
@@ -129,17 +130,13 @@ pub fn run(args: Args) -> Result<(), Failure> {
     server.abort().map_err(fail)
 }
 
-fn listen(
-    server: &mut Server<Files>, addresses: &[SocketAddr],
-) -> Result<(), Failure> {
+fn listen(server: &mut Server<Files>, addresses: &[SocketAddr]) -> Result<(), Failure> {
     let any_v4: SocketAddr = ([0, 0, 0, 0], 4433).into();
     let any_v6: SocketAddr = ([0u16; 8], 4433).into();
     let fail = |address: SocketAddr, e: std::io::Error| {
         Failure::new(
             NETWORK,
-            format!(
-                "cannot listen on {address}: {e}; choose another with --listen"
-            ),
+            format!("cannot listen on {address}: {e}; choose another with --listen"),
         )
     };
 

@@ -25,9 +25,14 @@ pub fn parse(value: Option<&str>, len: u64) -> Range {
         return Range::Whole;
     };
 
-    match (first.is_empty(), number(first), last.is_empty(), number(last)) {
+    match (
+        first.is_empty(),
+        number(first),
+        last.is_empty(),
+        number(last),
+    ) {
         // The last bytes.
-        (true, _, false, Some(count)) =>
+        (true, _, false, Some(count)) => {
             if count == 0 || len == 0 {
                 Range::Unsatisfiable
             } else {
@@ -35,10 +40,10 @@ pub fn parse(value: Option<&str>, len: u64) -> Range {
                     first: len.saturating_sub(count),
                     last: len - 1,
                 }
-            },
+            }
+        }
         (false, Some(first), true, _) => part(first, u64::MAX, len),
-        (false, Some(first), false, Some(last)) if first <= last =>
-            part(first, last, len),
+        (false, Some(first), false, Some(last)) if first <= last => part(first, last, len),
         // Several ranges, or nonsense: both may be ignored.
         _ => Range::Whole,
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::time::Duration;
 use std::time::Instant;
 
 use mpq_driver::h3::client::Client;
@@ -22,13 +23,16 @@ pub fn parse_local(text: &str) -> Result<Vec<LocalAddress>, Failure> {
     if let Ok(ip) = text.parse::<IpAddr>() {
         return Ok(vec![LocalAddress {
             ip,
-            device: if ip.is_loopback() { None } else { device_of(ip) },
+            device: if ip.is_loopback() {
+                None
+            } else {
+                device_of(ip)
+            },
         }]);
     }
 
-    let addresses = addresses_of(text).map_err(|e| {
-        Failure::new(LOCAL, format!("cannot list the addresses: {e}"))
-    })?;
+    let addresses = addresses_of(text)
+        .map_err(|e| Failure::new(LOCAL, format!("cannot list the addresses: {e}")))?;
     if addresses.is_empty() {
         return Err(Failure::new(
             USAGE,
@@ -77,18 +81,18 @@ impl PathLog {
                 continue;
             };
             for path in conn.paths() {
-                let report =
-                    self.paths.entry((i, path.path_id)).or_insert_with(|| {
-                        PathReport {
-                            path_id: path.path_id,
-                            local: String::new(),
-                            peer: String::new(),
-                            recv_bytes: 0,
-                            sent_bytes: 0,
-                            rtt_ms: 0.0,
-                            lost: 0,
-                            samples: Vec::new(),
-                        }
+                let report = self
+                    .paths
+                    .entry((i, path.path_id))
+                    .or_insert_with(|| PathReport {
+                        path_id: path.path_id,
+                        local: String::new(),
+                        peer: String::new(),
+                        recv_bytes: 0,
+                        sent_bytes: 0,
+                        rtt_ms: 0.0,
+                        lost: 0,
+                        samples: Vec::new(),
                     });
                 report.local = path.local.to_string();
                 report.peer = path.peer.to_string();
@@ -108,6 +112,24 @@ impl PathLog {
             let name = format!("path {} {}", path.path_id, path.local);
             progress.set_path(*key, &name, path.recv_bytes, all);
         }
+    }
+
+    /// Path ID, and bytes received in the last `window`, of every path.
+    pub fn received_within(&self, window: Duration) -> Vec<(u64, u64)> {
+        let now = self.began.elapsed();
+        let start_ms = now.saturating_sub(window).as_millis() as u64;
+        self.paths
+            .values()
+            .map(|path| {
+                let later = path.samples.partition_point(|&(ms, _)| ms < start_ms);
+                let before = match later {
+                    // A path that is younger than the window.
+                    0 => 0,
+                    _ => path.samples[later - 1].1,
+                };
+                (path.path_id, path.recv_bytes - before)
+            })
+            .collect()
     }
 
     /// What every path carried.

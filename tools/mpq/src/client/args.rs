@@ -1,0 +1,91 @@
+//! The options of every command that connects to a server.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mpq_driver::h3::client::ClientSettings;
+use mpq_driver::h3::client::Locals;
+use mpq_driver::h3::client::Verify;
+use mpq_driver::SocketOptions;
+
+use crate::exit::Failure;
+use crate::identity::parse_fingerprint;
+use crate::transport::TransportArgs;
+
+use super::paths::parse_local;
+
+/// Paths, TLS, transport, and how much is said.
+#[derive(clap::Args, Debug)]
+pub struct ClientArgs {
+    /// Use only this local address or interface; the first is for the
+    /// handshake [default: every usable one]
+    #[arg(long = "path", value_name = "ADDR|IFNAME")]
+    pub paths: Vec<String>,
+
+    /// Write a report to FILE [default: standard output]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = "-")]
+    pub json: Option<PathBuf>,
+
+    /// Show no progress and no notes
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// Do not check the server's certificate
+    #[arg(long)]
+    pub no_verify: bool,
+
+    /// Accept exactly the certificate with this SHA-256 fingerprint
+    #[arg(long, value_name = "SHA256", value_parser = parse_fingerprint,
+          conflicts_with = "no_verify")]
+    pub pin: Option<[u8; 32]>,
+
+    /// Trust the certificate authorities in this file too
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["no_verify", "pin"])]
+    pub trust_origin_ca_pem: Option<String>,
+
+    /// Connect to this address instead of the URL's
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub connect_to: Option<SocketAddr>,
+
+    /// Resume the TLS session in this file, and keep the new one there
+    #[arg(long, value_name = "FILE")]
+    pub session_file: Option<PathBuf>,
+
+    /// Give up if the server does not complete the handshake
+    #[arg(long, value_name = "MS", default_value_t = 10_000)]
+    pub handshake_timeout: u64,
+
+    #[command(flatten)]
+    pub transport: TransportArgs,
+}
+
+impl ClientArgs {
+    /// The settings these options stand for.
+    pub fn settings(&self) -> Result<ClientSettings, Failure> {
+        let locals = if self.paths.is_empty() {
+            Locals::Auto
+        } else {
+            let mut locals = Vec::new();
+            for text in &self.paths {
+                locals.extend(parse_local(text)?);
+            }
+            Locals::Fixed(locals)
+        };
+        let verify = match (&self.pin, &self.trust_origin_ca_pem) {
+            (Some(pin), _) => Verify::Pin(*pin),
+            (None, Some(file)) => Verify::Ca(file.clone()),
+            (None, None) if self.no_verify => Verify::None,
+            (None, None) => Verify::System,
+        };
+        let mut transport = self.transport.settings();
+        transport.handshake_timeout = Duration::from_millis(self.handshake_timeout);
+        Ok(ClientSettings {
+            transport,
+            verify,
+            locals,
+            sockets: SocketOptions::default(),
+        })
+    }
+}

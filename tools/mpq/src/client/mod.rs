@@ -1,0 +1,227 @@
+//! What every command that connects to a server shares: its options, its
+//! connections, their paths, and how it is interrupted.
+
+mod args;
+mod paths;
+pub mod response;
+pub mod url;
+
+use std::time::Duration;
+use std::time::Instant;
+
+use ::url::Url;
+use mpq_driver::h3::client::Client;
+use mpq_driver::h3::client::Request;
+use mpq_driver::h3::client::RequestId;
+use mpq_driver::h3::client::ResponseSink;
+use mpq_driver::Conn;
+use mpq_driver::ConnKey;
+
+use crate::exit::code_of;
+use crate::exit::describe;
+use crate::exit::Failure;
+use crate::exit::INTERRUPTED;
+use crate::exit::LOCAL;
+use crate::exit::NETWORK;
+use crate::signals::StopRequests;
+
+pub use args::ClientArgs;
+pub use paths::PathLog;
+
+/// How often paths are sampled.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Head start of one server address before the next is tried (RFC 8305).
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+
+/// The connections of one run of a command.
+pub struct Session<'a> {
+    args: &'a ClientArgs,
+    client: Client,
+    stop: StopRequests,
+    began: Instant,
+    log: PathLog,
+    next_sample: Instant,
+}
+
+impl<'a> Session<'a> {
+    /// A session without connections. SIGINT and SIGTERM end it from now on.
+    pub fn new(args: &'a ClientArgs) -> Result<Self, Failure> {
+        let client = Client::new(args.settings()?)?;
+        let waker = client.waker();
+        let stop = StopRequests::watch(move || waker.wake())
+            .map_err(|e| Failure::new(LOCAL, format!("signals: {e}")))?;
+        let began = Instant::now();
+        Ok(Session {
+            args,
+            client,
+            stop,
+            began,
+            log: PathLog::new(began),
+            next_sample: began + SAMPLE_INTERVAL,
+        })
+    }
+
+    /// When the session began; path samples count from here.
+    pub fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// What the paths have carried, as of the last sample.
+    pub fn log(&self) -> &PathLog {
+        &self.log
+    }
+
+    /// The connection `key`, unless it is over. It is served in the next
+    /// [`Session::step`].
+    pub fn conn_mut(&mut self, key: ConnKey) -> Option<&mut Conn> {
+        self.client.conn_mut(key)
+    }
+
+    /// Connects to the server of `url`, racing its addresses.
+    pub fn connect(&mut self, url: &Url) -> Result<ConnKey, Failure> {
+        let mut addresses = match self.args.connect_to {
+            Some(address) => vec![address],
+            None => url::resolve(url)?,
+        }
+        .into_iter();
+        let host = url::host_name(url);
+        let resumed = self
+            .args
+            .session_file
+            .as_ref()
+            .and_then(|file| std::fs::read(file).ok());
+
+        let mut attempts: Vec<ConnKey> = Vec::new();
+        let mut next_attempt = Instant::now();
+        let mut failure = None;
+        loop {
+            attempts.retain(|&key| match self.client.close_reason(key) {
+                Some(reason) => {
+                    failure = Some(Failure::new(code_of(&reason), describe(&reason)));
+                    next_attempt = Instant::now();
+                    false
+                }
+                None => true,
+            });
+
+            if Instant::now() >= next_attempt {
+                if let Some(address) = addresses.next() {
+                    match self.client.connect(&host, address, resumed.clone()) {
+                        Ok(key) => attempts.push(key),
+                        Err(e) => {
+                            failure = Some(e.into());
+                            continue;
+                        }
+                    }
+                    next_attempt = Instant::now() + ATTEMPT_DELAY;
+                }
+            }
+            if attempts.is_empty() && addresses.len() == 0 {
+                return Err(failure
+                    .unwrap_or_else(|| Failure::new(NETWORK, format!("{host} has no address"))));
+            }
+
+            let winner = attempts.iter().copied().find(|&key| {
+                self.client
+                    .conn(key)
+                    .is_some_and(|conn| conn.quic.is_established())
+            });
+            if let Some(winner) = winner {
+                for key in attempts.into_iter().filter(|&key| key != winner) {
+                    if let Some(conn) = self.client.conn_mut(key) {
+                        // Done means that it is closing already.
+                        let _ = conn.quic.close(true, 0x100, b"");
+                    }
+                }
+                self.log.follow(winner);
+                self.note_single_path(winner);
+                return Ok(winner);
+            }
+            self.step(None)?;
+        }
+    }
+
+    fn note_single_path(&self, key: ConnKey) {
+        if self.args.paths.len() < 2 || self.args.quiet {
+            return;
+        }
+        let Some(conn) = self.client.conn(key) else {
+            return;
+        };
+        if !conn.is_multipath() {
+            eprintln!("mpq: note: the server does not do multipath; using one path");
+        } else if conn.quic.max_path_id() == Some(0) {
+            eprintln!("mpq: note: the server allows no further path; using one path");
+        }
+    }
+
+    /// Asks for `url` on the connection `key`, with further header fields.
+    pub fn get(
+        &mut self,
+        key: ConnKey,
+        url: &Url,
+        headers: Vec<(String, String)>,
+        sink: Box<dyn ResponseSink>,
+    ) -> RequestId {
+        let request = Request {
+            method: "GET".into(),
+            authority: url::authority(url),
+            path: url::path_and_query(url),
+            headers,
+        };
+        self.client.request(key, request, sink)
+    }
+
+    /// Cancels a request; its sink is told in the next [`Session::step`].
+    pub fn cancel(&mut self, key: ConnKey, id: RequestId) {
+        self.client.cancel(key, id);
+    }
+
+    /// Lets the connections work until something happens, at most until
+    /// `until` or the next sample of the paths. Returns whether one was taken.
+    pub fn step(&mut self, until: Option<Instant>) -> Result<bool, Failure> {
+        let limit = until.map_or(self.next_sample, |until| until.min(self.next_sample));
+        self.client
+            .poll(Some(limit.saturating_duration_since(Instant::now())))
+            .map_err(|e| Failure::new(LOCAL, format!("polling failed: {e}")))?;
+
+        if self.stop.count() > 0 {
+            return Err(Failure::new(INTERRUPTED, "interrupted"));
+        }
+        let is_due = Instant::now() >= self.next_sample;
+        if is_due {
+            self.sample();
+            self.next_sample = Instant::now() + SAMPLE_INTERVAL;
+        }
+        Ok(is_due)
+    }
+
+    /// Samples the paths now.
+    pub fn sample(&mut self) {
+        self.log.sample(&self.client);
+    }
+
+    /// Ends the connections, and keeps the TLS session if that is asked for.
+    pub fn close(&mut self) {
+        self.keep_tls_session();
+        // A server that is not told waits for its idle timeout, no more.
+        let _ = self.client.close();
+    }
+
+    fn keep_tls_session(&self) {
+        let Some(file) = &self.args.session_file else {
+            return;
+        };
+        let session = self
+            .log
+            .keys()
+            .filter_map(|key| self.client.conn(key))
+            .find_map(|conn| conn.quic.session());
+        if let Some(session) = session {
+            if let Err(e) = std::fs::write(file, session) {
+                eprintln!("mpq: cannot write {}: {e}", file.display());
+            }
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! `mpq play`: a DASH session without a screen.
+
+mod fetch;
+mod status;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+use std::time::Instant;
+
+use mpq_dash::abr;
+use mpq_dash::mpd::Presentation;
+use mpq_dash::player;
+use mpq_dash::player::Action;
+use mpq_dash::player::Fetch;
+use mpq_dash::player::Player;
+use mpq_dash::player::PlayerError;
+use mpq_dash::player::Progress;
+use mpq_driver::h3::client::RequestId;
+use mpq_driver::ConnKey;
+use url::Url;
+
+use crate::client::url::origin;
+use crate::client::url::parse_url;
+use crate::client::ClientArgs;
+use crate::client::Session;
+use crate::exit::Failure;
+use crate::exit::TRUNCATED;
+use crate::report::print_paths;
+use crate::report::write_json;
+
+use fetch::Response;
+use fetch::Sink;
+use status::Status;
+
+/// The largest MPD that is accepted, in bytes.
+const MAX_MPD_BYTES: usize = 16 << 20;
+
+/// A NAT may forget a path that is silent for longer (RFC 9000, section
+/// 10.1.2, names 30 seconds; this leaves room for a loss).
+const MAX_SILENCE: Duration = Duration::from_secs(15);
+
+/// Play a DASH presentation in real time, without a screen
+///
+/// Fetches the segments of a static MPD as a player does, on every path at
+/// once, and reports startup, stalls and bitrates. Startup counts from the
+/// start of the command, so it includes the handshake. The report of --json
+/// is also written when the session fails or is interrupted: it then covers
+/// what was played, and the exit code is not 0.
+#[derive(clap::Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:\n",
+    "  mpq play https://example.com/movie/stream.mpd\n",
+    "  mpq play --path wlan0 --path wwan0 --cc lia --abr bola --json=run.json \\\n",
+    "      https://example.com/movie/stream.mpd\n",
+    "  mpq play --no-verify --abr fixed:0 https://10.0.0.1:4433/stream.mpd\n",
+))]
+pub struct Args {
+    /// The MPD to play; https only
+    #[arg(value_name = "MPD_URL", value_parser = parse_url)]
+    mpd: Url,
+
+    /// Adaptation rule: rate, bba0, bola, dynamic, or fixed:LEVEL with 0 the
+    /// lowest
+    #[arg(long, value_name = "NAME", default_value = "rate",
+          value_parser = parse_rule)]
+    abr: String,
+
+    /// Fetching pauses above this much buffer
+    #[arg(long, value_name = "SECONDS", default_value_t = 18,
+          value_parser = clap::value_parser!(u64).range(1..=3600))]
+    buffer_goal: u64,
+
+    /// The same while the last segment was of the top level; at least
+    /// --buffer-goal
+    #[arg(long, value_name = "SECONDS", default_value_t = 30,
+          value_parser = clap::value_parser!(u64).range(1..=3600))]
+    buffer_goal_at_top: u64,
+
+    /// Level of the first segment, 0 the lowest [default: the rule's choice]
+    #[arg(long, value_name = "LEVEL")]
+    start_level: Option<usize>,
+
+    /// Requests for one segment before the session fails
+    #[arg(long, value_name = "N", default_value_t = 3,
+          value_parser = clap::value_parser!(u32).range(1..=100))]
+    attempts: u32,
+
+    #[command(flatten)]
+    client: ClientArgs,
+}
+
+fn parse_rule(text: &str) -> Result<String, abr::UnknownRule> {
+    abr::by_name(text).map(|rule| rule.name())
+}
+
+impl Args {
+    fn config(&self) -> player::Config {
+        player::Config {
+            buffer_goal: Duration::from_secs(self.buffer_goal),
+            buffer_goal_at_top: Duration::from_secs(self.buffer_goal.max(self.buffer_goal_at_top)),
+            start_level: self.start_level,
+            attempts: self.attempts,
+            ..Default::default()
+        }
+    }
+}
+
+/// Runs `mpq play`.
+pub fn run(args: Args) -> Result<(), Failure> {
+    let mut session = Session::new(&args.client)?;
+    let mut player = None;
+    let result = play(&args, &mut session, &mut player);
+    session.sample();
+    session.close();
+    let reported = match &player {
+        Some(player) => report(&args, &session, player),
+        None => Ok(()),
+    };
+    result.and(reported)
+}
+
+/// Plays to the end. `player` is left as far as it came.
+fn play(args: &Args, session: &mut Session, player: &mut Option<Player>) -> Result<(), Failure> {
+    let key = session.connect(&args.mpd)?;
+    let document = fetch_mpd(&args.mpd, session, key)?;
+    let malformed =
+        |e: &dyn std::fmt::Display| Failure::new(TRUNCATED, format!("{}: {e}", args.mpd));
+    let presentation = Presentation::parse(&document, &args.mpd).map_err(|e| malformed(&e))?;
+    let rule = abr::by_name(&args.abr).map_err(|e| malformed(&e))?;
+    let new = Player::new(presentation, rule, args.config(), session.began())
+        .map_err(|e| malformed(&e))?;
+
+    let mut status = Status::new(args.client.quiet);
+    let result = Playback {
+        mpd: &args.mpd,
+        player: player.insert(new),
+        session,
+        key,
+        status: &mut status,
+        open: Vec::new(),
+        ping_at: Instant::now(),
+    }
+    .run();
+    status.clear();
+    result
+}
+
+fn fetch_mpd(url: &Url, session: &mut Session, key: ConnKey) -> Result<Vec<u8>, Failure> {
+    let response = Response::new(MAX_MPD_BYTES, false);
+    session.get(key, url, Vec::new(), Box::new(Sink(response.clone())));
+    loop {
+        if response.borrow().bytes > MAX_MPD_BYTES as u64 {
+            return Err(Failure::new(
+                TRUNCATED,
+                format!("{url}: larger than {MAX_MPD_BYTES} bytes; is this really an MPD?"),
+            ));
+        }
+        let end = response.borrow_mut().end.take();
+        if let Some(end) = end {
+            end.map_err(|failure| failure.about(url))?;
+            return Ok(response.take().head);
+        }
+        session.step(None)?;
+    }
+}
+
+/// A request that is under way.
+struct Open {
+    fetch: Fetch,
+    request: RequestId,
+    response: Rc<RefCell<Response>>,
+}
+
+/// A player and the connection that feeds it.
+struct Playback<'a, 's> {
+    mpd: &'a Url,
+    player: &'a mut Player,
+    session: &'a mut Session<'s>,
+    key: ConnKey,
+    status: &'a mut Status,
+    open: Vec<Open>,
+    ping_at: Instant,
+}
+
+impl Playback<'_, '_> {
+    fn run(&mut self) -> Result<(), Failure> {
+        loop {
+            self.report_progress()?;
+            self.report_ends()?;
+            let Some(until) = self.start_fetches()? else {
+                return Ok(());
+            };
+            let ping_at = self.keep_alive();
+            let until = until.into_iter().chain(ping_at).min();
+            if self.session.step(until)? {
+                self.status.show(self.player, self.session.log());
+            }
+        }
+    }
+
+    /// Tells the player of all that has come, before any end: the estimate of
+    /// the throughput has to see requests that overlap.
+    fn report_progress(&mut self) -> Result<(), Failure> {
+        let now = Instant::now();
+        let mut abandoned = Vec::new();
+        for open in &self.open {
+            let response = open.response.borrow();
+            let progress = self
+                .player
+                .on_progress(now, open.fetch.id, response.bytes, response.expected)
+                .map_err(|e| failure(TRUNCATED, e))?;
+            if progress == Progress::Abandon {
+                log::info!("giving up {} for a lower level", open.fetch.url);
+                abandoned.push(open.fetch.id);
+                self.session.cancel(self.key, open.request);
+            }
+        }
+        self.open.retain(|open| !abandoned.contains(&open.fetch.id));
+        Ok(())
+    }
+
+    fn report_ends(&mut self) -> Result<(), Failure> {
+        let (ended, open): (Vec<Open>, Vec<Open>) = self
+            .open
+            .drain(..)
+            .partition(|open| open.response.borrow().end.is_some());
+        self.open = open;
+
+        for Open {
+            fetch, response, ..
+        } in ended
+        {
+            let now = Instant::now();
+            let response = response.take();
+            match response.end {
+                Some(Err(cause)) => {
+                    // Without a connection there is nothing to try again on.
+                    if self.session.conn_mut(self.key).is_none() {
+                        return Err(cause);
+                    }
+                    let reason = cause.message.unwrap_or_default();
+                    log::info!("{}: {reason}", fetch.url);
+                    self.player
+                        .on_failed(now, fetch.id, &reason)
+                        .map_err(|e| failure(cause.code, e))?;
+                }
+                _ => self
+                    .player
+                    .on_done(now, fetch.id, response.bytes, &response.head)
+                    .map_err(|e| failure(TRUNCATED, e))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts what the player wants now. Returns when to ask it again, or
+    /// `None` at the end of the session.
+    fn start_fetches(&mut self) -> Result<Option<Option<Instant>>, Failure> {
+        loop {
+            let action = self
+                .player
+                .next(Instant::now())
+                .map_err(|e| failure(TRUNCATED, e))?;
+            match action {
+                Action::Fetch(fetch) => self.start(fetch)?,
+                Action::Wait { until } => return Ok(Some(until)),
+                Action::Done => return Ok(None),
+            }
+        }
+    }
+
+    fn start(&mut self, fetch: Fetch) -> Result<(), Failure> {
+        if fetch.url.scheme() != "https" || origin(&fetch.url) != origin(self.mpd) {
+            return Err(Failure::new(
+                TRUNCATED,
+                format!(
+                    "the MPD refers to {}, but everything has to come from the server of the \
+                     MPD, over https",
+                    fetch.url
+                ),
+            ));
+        }
+        let range = fetch.range.map(|range| ("range".into(), range.to_string()));
+        let response = Response::new(fetch.keep_bytes, range.is_some());
+        let request = self.session.get(
+            self.key,
+            &fetch.url,
+            range.into_iter().collect(),
+            Box::new(Sink(response.clone())),
+        );
+        self.open.push(Open {
+            fetch,
+            request,
+            response,
+        });
+        Ok(())
+    }
+
+    /// Keeps a connection that waits for the buffer to drain. Returns when the
+    /// next packet for that is due.
+    fn keep_alive(&mut self) -> Option<Instant> {
+        let now = Instant::now();
+        if now < self.ping_at {
+            return Some(self.ping_at);
+        }
+        let conn = self.session.conn_mut(self.key)?;
+        conn.keep_alive();
+        let pause = conn.idle_timeout().map_or(MAX_SILENCE, |t| t / 3);
+        self.ping_at = now + pause.min(MAX_SILENCE);
+        Some(self.ping_at)
+    }
+}
+
+fn failure(code: u8, error: PlayerError) -> Failure {
+    Failure::new(code, error)
+}
+
+fn report(args: &Args, session: &Session, player: &Player) -> Result<(), Failure> {
+    let paths = session.log().reports();
+    let report = mpq_dash::session::Report::new(player, paths);
+    if !args.client.quiet {
+        eprintln!(
+            "played {:.1} of {:.1} s: startup {:.0} ms, {} stalls of {:.0} ms in all, mean \
+             {:.2} Mbit/s, {} switches",
+            player.buffer().playhead().as_secs_f64(),
+            player.presentation().duration.as_secs_f64(),
+            report.startup_ms.unwrap_or_default(),
+            report.stalls,
+            report.stall_ms,
+            report.mean_bitrate_bps / 1e6,
+            report.switches
+        );
+        print_paths(&report.paths);
+    }
+    match &args.client.json {
+        Some(target) => write_json(target, &report),
+        None => Ok(()),
+    }
+}

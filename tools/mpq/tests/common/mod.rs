@@ -1,0 +1,245 @@
+//! Servers, directories and relays for the tests of the command.
+
+// Every test program has its own copy, and none uses all of it.
+#![allow(dead_code)]
+
+pub mod dash;
+pub mod relay;
+
+use std::io::BufRead;
+use std::io::BufReader;
+use std::io::Read;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
+use std::process::Output;
+use std::process::Stdio;
+use std::time::Duration;
+use std::time::Instant;
+
+use sha2::Digest;
+use sha2::Sha256;
+use tempfile::TempDir;
+
+pub const MPQ: &str = env!("CARGO_BIN_EXE_mpq");
+
+/// No step may take longer; a hang is a failure.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+pub struct Server {
+    pub child: Child,
+    pub port: u16,
+    pub fingerprint: String,
+    stderr: Option<std::thread::JoinHandle<String>>,
+}
+
+impl Server {
+    pub fn start(dir: &Path, options: &[&str]) -> Server {
+        Server::start_in(None, dir, "127.0.0.1:0", options)
+    }
+
+    /// In a network namespace, if one is named.
+    pub fn start_in(space: Option<&str>, dir: &Path, listen: &str, options: &[&str]) -> Server {
+        let mut command = match space {
+            // `ip netns exec` becomes the command, so the child's id is right.
+            Some(space) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", space, MPQ]);
+                command
+            }
+            None => Command::new(MPQ),
+        };
+        let mut child = command
+            .arg("serve")
+            .arg(dir)
+            .args(["--listen", listen])
+            .args(options)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+
+        let mut lines = BufReader::new(child.stderr.take().unwrap());
+        let (mut port, mut fingerprint) = (None, String::new());
+        while port.is_none() {
+            let mut line = String::new();
+            assert!(lines.read_line(&mut line).unwrap() > 0, "no server");
+            let last = line.trim().rsplit(' ').next().unwrap().to_owned();
+            if line.contains("SHA-256") {
+                fingerprint = last;
+            } else if line.starts_with("listening on") {
+                port = last.rsplit(':').next().unwrap().parse().ok();
+            }
+        }
+        let stderr = std::thread::spawn(move || {
+            let mut rest = String::new();
+            lines.read_to_string(&mut rest).unwrap();
+            rest
+        });
+        Server {
+            child,
+            port: port.unwrap(),
+            fingerprint,
+            stderr: Some(stderr),
+        }
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("https://127.0.0.1:{}/{path}", self.port)
+    }
+
+    /// Waits for the end; the exit code and what the log said.
+    pub fn wait(mut self) -> (i32, String) {
+        let code = wait(&mut self.child);
+        let log = self.stderr.take().unwrap().join().unwrap();
+        (code, log)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn signal(child: &Child, name: &str) {
+    let status = Command::new("kill")
+        .args(["-s", name, &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(status.success());
+}
+
+pub fn wait(child: &mut Child) -> i32 {
+    let end = Instant::now() + LIMIT;
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code().expect("killed by a signal");
+        }
+        assert!(Instant::now() < end, "still running");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A directory to serve, with a file, and one to download into.
+pub struct Dirs {
+    _root: TempDir,
+    pub www: PathBuf,
+    pub cwd: PathBuf,
+}
+
+pub fn dirs(file_bytes: usize) -> (Dirs, Vec<u8>) {
+    let root = tempfile::tempdir().unwrap();
+    let (www, cwd) = (root.path().join("www"), root.path().join("cwd"));
+    std::fs::create_dir(&www).unwrap();
+    std::fs::create_dir(&cwd).unwrap();
+    let data: Vec<u8> = (0..file_bytes as u64)
+        .map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8)
+        .collect();
+    std::fs::write(www.join("file.bin"), &data).unwrap();
+    (
+        Dirs {
+            _root: root,
+            www,
+            cwd,
+        },
+        data,
+    )
+}
+
+impl Dirs {
+    pub fn get(&self, args: &[&str]) -> Command {
+        self.command("get", args)
+    }
+
+    pub fn command(&self, name: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(MPQ);
+        command.arg(name).args(args).current_dir(&self.cwd);
+        command
+    }
+
+    /// Names in the download directory.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(&self.cwd)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+pub fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The digest of `data` as reports write it.
+pub fn sha256(data: &[u8]) -> String {
+    Sha256::digest(data)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// Runs to the end, which has to come within [`LIMIT`].
+pub fn run(command: &mut Command) -> Output {
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    finish(child.unwrap())
+}
+
+/// Waits for the end, which has to come within [`LIMIT`].
+pub fn finish(mut child: Child) -> Output {
+    let (mut stdout, mut stderr) = (child.stdout.take(), child.stderr.take());
+    let out = std::thread::spawn(move || read_all(&mut stdout));
+    let err = std::thread::spawn(move || read_all(&mut stderr));
+    let end = Instant::now() + LIMIT;
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if Instant::now() > end {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            let said = String::from_utf8_lossy(&err.join().unwrap()).into_owned();
+            panic!("still running after {LIMIT:?}; it said: {said}");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    Output {
+        status,
+        stdout: out.join().unwrap(),
+        stderr: err.join().unwrap(),
+    }
+}
+
+fn read_all(pipe: &mut Option<impl Read>) -> Vec<u8> {
+    let mut all = Vec::new();
+    if let Some(pipe) = pipe {
+        pipe.read_to_end(&mut all).unwrap();
+    }
+    all
+}
+
+/// Waits until `is_true`, within [`LIMIT`].
+pub fn until(what: &str, mut is_true: impl FnMut() -> bool) {
+    let end = Instant::now() + LIMIT;
+    while !is_true() {
+        assert!(Instant::now() < end, "never: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The report that a command wrote to `name`.
+pub fn json(dirs: &Dirs, name: &str) -> serde_json::Value {
+    let text = std::fs::read_to_string(dirs.cwd.join(name)).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
