@@ -22,6 +22,7 @@ use crate::exit::TRUNCATED;
 use crate::identity::to_hex;
 use crate::report::FileReport;
 
+use super::gaps::Gaps;
 use super::output::Output;
 
 /// The state of one download, shared with its sink.
@@ -38,6 +39,7 @@ pub struct Download {
     digest: Option<Sha256>,
     sha256: String,
     wants_range: bool,
+    gaps: Gaps,
     result: Option<Result<Duration, Failure>>,
 }
 
@@ -56,6 +58,7 @@ impl Download {
             digest: hashes.then(Sha256::new),
             sha256: String::new(),
             wants_range,
+            gaps: Gaps::default(),
             result: None,
         }
     }
@@ -78,6 +81,8 @@ impl Download {
             bytes: self.bytes,
             seconds: duration.as_secs_f64(),
             sha256: self.sha256.clone(),
+            longest_gap_ms: self.gaps.longest().as_secs_f64() * 1e3,
+            gaps: self.gaps.notable_ms(self.began),
         })
     }
 
@@ -118,6 +123,7 @@ impl Download {
             digest.update(chunk);
         }
         self.bytes += chunk.len() as u64;
+        self.gaps.delivered(Instant::now());
         Ok(())
     }
 
