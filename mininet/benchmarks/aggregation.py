@@ -7,7 +7,6 @@ from mpqnet.topology import DisjointPaths, measure_links
 from .figures import Figure, Goal
 from .setting import MIB, download, link
 
-SUMMARY = "one download over two links: goodput against the links' sum, and completion time"
 RUNS = 10
 
 CONTROLLERS = ("lia", "olia", "uncoupled-cubic")

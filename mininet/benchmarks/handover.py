@@ -9,7 +9,6 @@ from mpqnet.topology import DisjointPaths, measure_links
 from .figures import Figure, Goal
 from .setting import MIB, download, link
 
-SUMMARY = "the better of two links dies silently during a download: longest pause, completion time"
 RUNS = 10
 
 LINKS = (link("fast", 30, 20), link("slow", 20, 50))

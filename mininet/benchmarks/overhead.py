@@ -13,7 +13,6 @@ from mpqnet.server import PORT, wait_for_fingerprint
 from .figures import Figure, Goal
 from .setting import MIB, cpu_seconds, wait_with_usage
 
-SUMMARY = "loopback: multipath off against stock quiche (throughput), two paths against one (CPU per byte)"
 RUNS = 10
 
 BULK_BYTES = 1 << 30
