@@ -26,11 +26,11 @@ IP_AND_UDP = 20 + 8
 def payload_share():
     """Stream bytes in a full packet / its IP bytes.
 
-    A packet has a short header (1 byte, the connection ID of 16, a packet number of 2), a STREAM frame's
+    A packet has a short header (1 byte, the connection ID of 8, a packet number of 2), a STREAM frame's
     header (type 1, stream ID 1, offset 4, length 2) and the AEAD's tag of 16. HTTP/3 adds a few bytes to the
     whole stream, acknowledgments travel the other way; both are neglected.
     """
-    return (UDP_PAYLOAD - (1 + 16 + 2) - (1 + 1 + 4 + 2) - 16) / (UDP_PAYLOAD + IP_AND_UDP)
+    return (UDP_PAYLOAD - (1 + 8 + 2) - (1 + 1 + 4 + 2) - 16) / (UDP_PAYLOAD + IP_AND_UDP)
 
 
 def run(setting):

@@ -60,18 +60,23 @@ def _two_paths_against_one(setting):
     costs = {paths: Figure(f"overhead {paths} path{'s' * (paths > 1)}", "CPU time per GB, client and server", "s")
              for paths in (1, 2)}
     ratio = Figure("overhead two paths", "CPU per byte / one path's", "", Goal("<=", 1.10))
+    share = Figure("overhead two paths", "bytes on the lesser path / all", "")
     status = setting.status("overhead, two paths against one")
     for i in range(setting.runs):
         for paths in sorted(costs, reverse=i % 2 == 1):
-            costs[paths].values.append(_get(setting, bulk, sha256, paths) / (GET_BYTES / 1e9))
+            cpu, received = _get(setting, bulk, sha256, paths)
+            costs[paths].values.append(cpu / (GET_BYTES / 1e9))
+            if paths == 2:
+                share.values.append(min(received) / sum(received))
         ratio.values.append(costs[2].values[-1] / costs[1].values[-1])
         status.show(f"pair {i + 1} of {setting.runs}: {ratio.values[-1]:.3f}, median "
                     f"{statistics.median(ratio.values):.3f}", final=i + 1 == setting.runs)
-    return [ratio, *costs.values()]
+    return [ratio, share, *costs.values()]
 
 
 def _get(setting, bulk, sha256, paths):
-    """CPU seconds of `mpq get` and `mpq serve` for one download over so many loopback addresses."""
+    """One download over so many loopback addresses: CPU seconds of `mpq get` and `mpq serve` together, and the
+    bytes received on each path."""
     report = setting.out / "get.json"
     report.unlink(missing_ok=True)
     server = subprocess.Popen(
@@ -96,8 +101,7 @@ def _get(setting, bulk, sha256, paths):
             if child:
                 process.stop(child)
     got = results.load_get(report)
-    used = [path for path in got.paths if path.recv_bytes > GET_BYTES / 10]
-    if got.sha256 != sha256 or len(used) != paths:
-        raise results.ResultError(f"{report}: SHA-256 {got.sha256}, {len(used)} paths carried data; expected {sha256} "
-                                  f"and {paths} paths")
-    return cpu_seconds(client_usage) + cpu_seconds(server_usage)
+    received = [path.recv_bytes for path in got.paths]
+    if got.sha256 != sha256 or len(received) != paths:
+        raise results.ResultError(f"{report}: SHA-256 {got.sha256}, {len(received)} paths; expected {sha256} and {paths}")
+    return cpu_seconds(client_usage) + cpu_seconds(server_usage), received
