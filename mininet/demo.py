@@ -4,97 +4,23 @@ Run it by `ci/demo`, which builds what it needs. Needs root.
 """
 
 import argparse
-import hashlib
 import json
 import os
 import platform
-import random
-import re
-import select
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
-from mpqnet import page, process, results, scenario
+from mpqnet import page, results, scenario
+from mpqnet.bulk import make_bulk, sha256_of
 from mpqnet.link import LinkError, choose_backend
-from mpqnet.live import Status, run_live
+from mpqnet.live import run_live
 from mpqnet.process import CommandError
-from mpqnet.topology import DisjointPaths
+from mpqnet.server import Server, client_command
+from mpqnet.topology import DisjointPaths, measure_links
 
-PORT = 4433
 BULK = "bulk.bin"
 HERE = Path(__file__).resolve().parent
-
-
-class Server:
-    """`mpq serve` on the server host, as a context manager."""
-
-    def __init__(self, net, mpq, directory):
-        self.net, self.mpq, self.directory = net, mpq, directory
-        self.child = None
-        self.fingerprint = None
-
-    def __enter__(self):
-        addresses = [self.net.server_address(name) for name in self.net.links]
-        command = [str(self.mpq), "serve", str(self.directory), "--quiet"]
-        for address in addresses:
-            command += ["--listen", f"{address}:{PORT}", "--name", address]
-        self.child = process.start(self.net.server, command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.PIPE, bufsize=0)
-        try:
-            self.fingerprint = self._wait_for_fingerprint()
-            self._wait_for_sockets(len(addresses))
-        except BaseException:
-            process.stop(self.child)
-            raise
-        return self
-
-    def _wait_for_fingerprint(self, timeout_s=15):
-        """`mpq serve` prints its self-signed certificate's SHA-256, which the clients then demand."""
-        said, deadline = "", time.monotonic() + timeout_s
-        while time.monotonic() < deadline:
-            if not select.select([self.child.stderr], [], [], 0.2)[0]:
-                continue
-            data = self.child.stderr.read(4096)
-            said += data.decode(errors="replace")
-            if match := re.search(r"SHA-256 ([0-9a-fA-F:]{64,95})\s", said):
-                return match[1]
-            if not data:
-                break
-        raise CommandError(f"mpq serve did not start; it said: {said.strip() or 'nothing'}")
-
-    def _wait_for_sockets(self, count, timeout_s=15):
-        deadline = time.monotonic() + timeout_s
-        while time.monotonic() < deadline:
-            shown = process.run(self.net.server, "ss", "-Hlun", f"sport = :{PORT}")
-            if len(shown.splitlines()) >= count:
-                return
-            time.sleep(0.05)
-        raise CommandError(f"mpq serve does not listen on port {PORT} of {count} addresses")
-
-    def __exit__(self, *_):
-        process.stop(self.child)
-
-
-def make_bulk(file, size, seed):
-    """Writes the file to download: `size` bytes that no compression shortens, the same for each seed."""
-    file.write_bytes(random.Random(seed).randbytes(size))
-
-
-def sha256_of(file):
-    with open(file, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def client_command(arguments, verb, net, server, links, resource, report):
-    """The command of `mpq play` or `mpq get` over the paths of `links`."""
-    url = f"https://{net.server_address(links[0])}:{PORT}/{resource}"
-    command = [arguments.mpq, verb, url, f"--json={report}", "--pin", server.fingerprint]
-    for link in links:
-        command += ["--path", net.client_address(link)]
-    return command
 
 
 def run_stages(arguments, plan, net, server, out):
@@ -106,14 +32,14 @@ def run_stages(arguments, plan, net, server, out):
     for name, links in runs.items():
         stage += 1
         report = out / f"play-{name}.json"
-        command = client_command(arguments, "play", net, server, links, arguments.mpd, report)
+        command = client_command(arguments.mpq, "play", net, server, links, arguments.mpd, report)
         run_live(net.client, command, f"[{stage}/{total}] play over {name}", plan.traffic.play_timeout_s,
                  out / f"play-{name}.log")
         plays[name] = results.load_play(report)
     for name, links in runs.items():
         stage += 1
         report, target = out / f"get-{name}.json", out / f"get-{name}.bin"
-        command = client_command(arguments, "get", net, server, links, BULK, report)
+        command = client_command(arguments.mpq, "get", net, server, links, BULK, report)
         target.unlink(missing_ok=True)
         try:
             run_live(net.client, [*command, "-o", target], f"[{stage}/{total}] download over {name}",
@@ -126,21 +52,6 @@ def run_stages(arguments, plan, net, server, out):
         if gets[name].sha256 != expected:
             raise results.ResultError(f"get-{name}.json states SHA-256 {gets[name].sha256}, not {expected}")
     return plays, gets
-
-
-def measure_links(net):
-    """Measures every link; returns a line about each."""
-    notes = []
-    for index, (name, link) in enumerate(net.links.items(), 1):
-        status = Status(f"measuring link {name} ({index} of {len(net.links)})")
-        status.show("RTT, loss and rate of full-size UDP, both ways")
-        figures = link.measure()
-        text = (f"RTT {figures['rtt_ms']:.1f} ms, {figures['up_bps'] / 1e6:.2f} Mbit/s up, "
-                f"{figures['down_bps'] / 1e6:.2f} Mbit/s down")
-        status.show(text, final=True)
-        notes.append(f"{name}: asked for {link.shape.rate_bps / 1e6:g} Mbit/s, RTT {link.shape.rtt_s * 1e3:g} ms; "
-                     f"measured {text} ({link.backend} backend)")
-    return notes
 
 
 def demo(arguments):

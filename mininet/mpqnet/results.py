@@ -36,6 +36,7 @@ class Get:
     seconds: float
     bytes: int
     sha256: str
+    longest_gap_ms: float  # between deliveries of body bytes, in order, to the application
     paths: tuple[PathUse, ...]
 
 
@@ -91,6 +92,7 @@ def load_get(file):
             seconds=float(data["seconds"]),
             bytes=int(downloaded["bytes"]),
             sha256=str(downloaded["sha256"]).lower(),
+            longest_gap_ms=float(downloaded["longest_gap_ms"]),
             paths=_paths(data["paths"]),
         )
     return _load(file, build)

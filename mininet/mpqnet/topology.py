@@ -5,10 +5,12 @@
 """
 
 import contextlib
+import sys
 
 from mininet.net import Mininet
 
 from .link import EmulatedLink, LinkError
+from .live import Status
 from .process import CommandError, run
 
 FIRST_TABLE = 101
@@ -95,3 +97,18 @@ class DisjointPaths:
                         run(self.client, "ping", "-n", "-q", "-c", 5, "-i", "0.2", "-W", 3, "-I", address, peer)
                     except CommandError as error:
                         raise LinkError(f"no path from {address} ({source}) to {peer} ({target}): {error}") from error
+
+
+def measure_links(net, out=sys.stdout):
+    """Measures every link; returns a line about each."""
+    notes = []
+    for index, (name, link) in enumerate(net.links.items(), 1):
+        status = Status(f"measuring link {name} ({index} of {len(net.links)})", out)
+        status.show("RTT, loss and rate of full-size UDP, both ways")
+        figures = link.measure()
+        text = (f"RTT {figures['rtt_ms']:.1f} ms, {figures['up_bps'] / 1e6:.2f} Mbit/s up, "
+                f"{figures['down_bps'] / 1e6:.2f} Mbit/s down")
+        status.show(text, final=True)
+        notes.append(f"{name}: asked for {link.shape.rate_bps / 1e6:g} Mbit/s, RTT {link.shape.rtt_s * 1e3:g} ms; "
+                     f"measured {text} ({link.backend} backend)")
+    return notes

@@ -25,7 +25,8 @@ def play_report(rate, paths):
 
 
 def get_report(goodput, paths):
-    return {"files": [{"url": "https://x/bulk.bin", "bytes": 20_000_000, "seconds": 8.5, "sha256": "AB" * 32}],
+    return {"files": [{"url": "https://x/bulk.bin", "bytes": 20_000_000, "seconds": 8.5, "sha256": "AB" * 32,
+                       "longest_gap_ms": 12.5}],
             "seconds": 8.5, "goodput_bps": goodput, "paths": paths}
 
 

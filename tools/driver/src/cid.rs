@@ -8,8 +8,9 @@ use hmac::Mac;
 use quiche::ConnectionId;
 use sha2::Sha256;
 
-/// Length of every connection ID made here, in bytes.
-pub(crate) const CID_BYTES: usize = 16;
+/// Length of every connection ID made here, in bytes. Every packet carries
+/// one, and 64 random bits are enough to never meet twice in one endpoint.
+pub(crate) const CID_BYTES: usize = 8;
 
 /// How long a Retry token is good for, in seconds.
 const RETRY_LIFETIME_SECONDS: u64 = 10;

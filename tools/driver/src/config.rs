@@ -137,6 +137,20 @@ impl TransportSettings {
         )?)
     }
 
+    /// Like [`TransportSettings::to_quiche`], for a client that asks no
+    /// certificate authority. Reading those of the system takes longer than
+    /// the rest of the setup together.
+    pub(crate) fn to_quiche_without_authorities(
+        &self,
+    ) -> Result<quiche::Config, ConfigError> {
+        let tls = SslContextBuilder::new(SslMethod::tls())
+            .map_err(|_| quiche::Error::TlsFail)?;
+        self.apply(quiche::Config::with_boring_ssl_ctx_builder(
+            self.version,
+            tls,
+        )?)
+    }
+
     fn apply(
         &self, mut config: quiche::Config,
     ) -> Result<quiche::Config, ConfigError> {

@@ -51,6 +51,7 @@ fn main() -> std::process::ExitCode {
     };
     env_logger::Builder::from_env(env_logger::Env::default().default_filter_or(level))
         .format_target(false)
+        .format_timestamp_micros()
         .init();
 
     let result = match cli.command {

@@ -53,6 +53,12 @@ pub struct FileReport {
     pub seconds: f64,
     /// Digest of the body, hexadecimal.
     pub sha256: String,
+    /// The longest time between two deliveries of body bytes, in order, to the
+    /// application.
+    pub longest_gap_ms: f64,
+    /// Every such time of 50 ms or more: when it began, in milliseconds since
+    /// the request, and how many it lasted.
+    pub gaps: Vec<(u64, u64)>,
 }
 
 /// One path.

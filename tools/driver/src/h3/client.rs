@@ -416,9 +416,12 @@ impl Client {
 fn configure(
     settings: &ClientSettings, ip: Option<IpAddr>,
 ) -> Result<quiche::Config, ConfigError> {
-    let mut config = match ip {
-        Some(ip) => settings.transport.to_quiche_for_ip(ip)?,
-        None => settings.transport.to_quiche()?,
+    let transport = &settings.transport;
+    let mut config = match (&settings.verify, ip) {
+        (Verify::Pin(_) | Verify::None, _) =>
+            transport.to_quiche_without_authorities()?,
+        (_, Some(ip)) => transport.to_quiche_for_ip(ip)?,
+        (_, None) => transport.to_quiche()?,
     };
     match &settings.verify {
         Verify::System => config.verify_peer(true),

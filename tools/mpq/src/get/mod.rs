@@ -1,5 +1,6 @@
 //! `mpq get`: downloads over every path there is.
 
+mod gaps;
 mod output;
 mod sink;
 

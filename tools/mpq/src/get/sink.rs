@@ -18,6 +18,7 @@ use crate::exit::Failure;
 use crate::identity::to_hex;
 use crate::report::FileReport;
 
+use super::gaps::Gaps;
 use super::output::Output;
 
 /// The state of one download, shared with its sink.
@@ -34,6 +35,7 @@ pub struct Download {
     digest: Option<Sha256>,
     sha256: String,
     wants_range: bool,
+    gaps: Gaps,
     result: Option<Result<Duration, Failure>>,
 }
 
@@ -50,6 +52,7 @@ impl Download {
             digest: hashes.then(Sha256::new),
             sha256: String::new(),
             wants_range,
+            gaps: Gaps::default(),
             result: None,
         }
     }
@@ -72,6 +75,8 @@ impl Download {
             bytes: self.bytes,
             seconds: duration.as_secs_f64(),
             sha256: self.sha256.clone(),
+            longest_gap_ms: self.gaps.longest().as_secs_f64() * 1e3,
+            gaps: self.gaps.notable_ms(self.began),
         })
     }
 
@@ -89,6 +94,7 @@ impl Download {
             digest.update(chunk);
         }
         self.bytes += chunk.len() as u64;
+        self.gaps.delivered(Instant::now());
         Ok(())
     }
 

@@ -1,0 +1,8 @@
+"""The benchmarks that `ci/bench` runs: one module for each name here. Its RUNS says how often unless told, and
+`run(setting)` does it and returns its figures."""
+
+SUMMARIES = {
+    "aggregation": "one download over two links: goodput against the links' sum, and completion time",
+    "handover": "the better of two links dies silently during a download: longest pause, completion time",
+    "overhead": "loopback: multipath off against stock quiche (throughput), two paths against one (CPU per byte)",
+}
