@@ -79,13 +79,16 @@ impl End {
             return Ok(false);
         };
 
-        self.state.send((&self.socket).into(), &Transmit {
-            destination: to,
-            ecn: None,
-            contents: &self.train[..end],
-            segment_size: (end > segment).then_some(segment),
-            src_ip: None,
-        })?;
+        self.state.send(
+            (&self.socket).into(),
+            &Transmit {
+                destination: to,
+                ecn: None,
+                contents: &self.train[..end],
+                segment_size: (end > segment).then_some(segment),
+                src_ip: None,
+            },
+        )?;
         Ok(true)
     }
 
@@ -110,9 +113,7 @@ impl End {
                 from: meta.addr,
                 to: self.local,
             };
-            for datagram in
-                self.message[..meta.len].chunks_mut(meta.stride.max(1))
-            {
+            for datagram in self.message[..meta.len].chunks_mut(meta.stride.max(1)) {
                 self.quic.recv(datagram, info)?;
             }
         }
@@ -149,14 +150,8 @@ fn server_config() -> anyhow::Result<quiche::Config> {
             .ok()
             .context("the temporary directory's name is not UTF-8")
     };
-    config.load_cert_chain_from_pem_file(&write(
-        "cert.pem",
-        made.cert.pem(),
-    )?)?;
-    config.load_priv_key_from_pem_file(&write(
-        "key.pem",
-        made.signing_key.serialize_pem(),
-    )?)?;
+    config.load_cert_chain_from_pem_file(&write("cert.pem", made.cert.pem())?)?;
+    config.load_priv_key_from_pem_file(&write("key.pem", made.signing_key.serialize_pem())?)?;
     Ok(config)
 }
 
@@ -171,9 +166,11 @@ fn pair() -> anyhow::Result<(End, End)> {
 
     let cid = |byte| quiche::ConnectionId::from_vec(vec![byte; 16]);
     let client_quic = quiche::connect(None, &cid(1), c, s, &mut config()?)?;
-    let server_quic =
-        quiche::accept(&cid(2), None, s, c, &mut server_config()?)?;
-    Ok((End::new(client_quic, client)?, End::new(server_quic, server)?))
+    let server_quic = quiche::accept(&cid(2), None, s, c, &mut server_config()?)?;
+    Ok((
+        End::new(client_quic, client)?,
+        End::new(server_quic, server)?,
+    ))
 }
 
 /// User and system time of this process.
@@ -189,7 +186,11 @@ fn cpu_time() -> anyhow::Result<Duration> {
 fn turn(server: &mut End, client: &mut End) -> anyhow::Result<bool> {
     let mut any = false;
     for end in [&mut *server, &mut *client] {
-        if end.quic.timeout_instant().is_some_and(|at| at <= Instant::now()) {
+        if end
+            .quic
+            .timeout_instant()
+            .is_some_and(|at| at <= Instant::now())
+        {
             end.quic.on_timeout();
         }
     }
@@ -220,8 +221,8 @@ fn run(bytes: u64) -> anyhow::Result<()> {
                 Ok(n) => {
                     written += n as u64;
                     ahead += n;
-                },
-                Err(quiche::Error::Done) => {},
+                }
+                Err(quiche::Error::Done) => {}
                 Err(e) => return Err(e.into()),
             }
         }

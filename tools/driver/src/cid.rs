@@ -44,7 +44,10 @@ impl EndpointKey {
     /// A Retry token that binds the client's address to the connection ID it
     /// first used (RFC 9000, section 8.1.2). `now` is since the Unix epoch.
     pub(crate) fn retry_token(
-        &self, peer: SocketAddr, original_dcid: &[u8], now: Duration,
+        &self,
+        peer: SocketAddr,
+        original_dcid: &[u8],
+        now: Duration,
     ) -> Vec<u8> {
         let time = now.as_secs().to_be_bytes();
         let mac = self.retry_mac(peer, original_dcid, time);
@@ -54,25 +57,25 @@ impl EndpointKey {
     /// The original connection ID in `token`, if the token is ours, fresh and
     /// was given to `peer`.
     pub(crate) fn check_retry_token(
-        &self, peer: SocketAddr, token: &[u8], now: Duration,
+        &self,
+        peer: SocketAddr,
+        token: &[u8],
+        now: Duration,
     ) -> Option<ConnectionId<'static>> {
         let (time, rest) = token.split_first_chunk::<8>()?;
         let (mac, original_dcid) = rest.split_first_chunk::<MAC_BYTES>()?;
 
-        if original_dcid.len() > quiche::MAX_CONN_ID_LEN ||
-            self.retry_mac(peer, original_dcid, *time) != *mac
+        if original_dcid.len() > quiche::MAX_CONN_ID_LEN
+            || self.retry_mac(peer, original_dcid, *time) != *mac
         {
             return None;
         }
 
         let age = now.as_secs().checked_sub(u64::from_be_bytes(*time))?;
-        (age <= RETRY_LIFETIME_SECONDS)
-            .then(|| ConnectionId::from_vec(original_dcid.to_vec()))
+        (age <= RETRY_LIFETIME_SECONDS).then(|| ConnectionId::from_vec(original_dcid.to_vec()))
     }
 
-    fn retry_mac(
-        &self, peer: SocketAddr, original_dcid: &[u8], time: [u8; 8],
-    ) -> [u8; MAC_BYTES] {
+    fn retry_mac(&self, peer: SocketAddr, original_dcid: &[u8], time: [u8; 8]) -> [u8; MAC_BYTES] {
         let address = peer.to_string();
         self.mac(&[b"retry", &time, address.as_bytes(), b"|", original_dcid])
     }

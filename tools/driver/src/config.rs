@@ -121,9 +121,7 @@ impl TransportSettings {
     /// certificate must be for the address `ip`.
     ///
     /// quiche itself can only check host names.
-    pub(crate) fn to_quiche_for_ip(
-        &self, ip: IpAddr,
-    ) -> Result<quiche::Config, ConfigError> {
+    pub(crate) fn to_quiche_for_ip(&self, ip: IpAddr) -> Result<quiche::Config, ConfigError> {
         let tls = SslContextBuilder::new(SslMethod::tls())
             .and_then(|mut tls| {
                 tls.set_default_verify_paths()?;
@@ -140,33 +138,24 @@ impl TransportSettings {
     /// Like [`TransportSettings::to_quiche`], for a client that asks no
     /// certificate authority. Reading those of the system takes longer than
     /// the rest of the setup together.
-    pub(crate) fn to_quiche_without_authorities(
-        &self,
-    ) -> Result<quiche::Config, ConfigError> {
-        let tls = SslContextBuilder::new(SslMethod::tls())
-            .map_err(|_| quiche::Error::TlsFail)?;
+    pub(crate) fn to_quiche_without_authorities(&self) -> Result<quiche::Config, ConfigError> {
+        let tls = SslContextBuilder::new(SslMethod::tls()).map_err(|_| quiche::Error::TlsFail)?;
         self.apply(quiche::Config::with_boring_ssl_ctx_builder(
             self.version,
             tls,
         )?)
     }
 
-    fn apply(
-        &self, mut config: quiche::Config,
-    ) -> Result<quiche::Config, ConfigError> {
-        config
-            .set_application_protos(quiche::h3::APPLICATION_PROTOCOL)?;
+    fn apply(&self, mut config: quiche::Config) -> Result<quiche::Config, ConfigError> {
+        config.set_application_protos(quiche::h3::APPLICATION_PROTOCOL)?;
         config
             .set_cc_algorithm_name(&self.congestion_controller)
-            .map_err(|_| {
-                ConfigError::UnknownController(self.congestion_controller.clone())
-            })?;
+            .map_err(|_| ConfigError::UnknownController(self.congestion_controller.clone()))?;
         config.set_max_idle_timeout(self.idle_timeout.as_millis() as u64);
         config.set_max_ack_delay(self.max_ack_delay.as_millis() as u64);
         config.set_max_recv_udp_payload_size(65_527);
-        config.set_max_send_udp_payload_size(
-            self.max_datagram_bytes.min(crate::MAX_DATAGRAM_BYTES),
-        );
+        config
+            .set_max_send_udp_payload_size(self.max_datagram_bytes.min(crate::MAX_DATAGRAM_BYTES));
         config.set_initial_max_data(self.max_data);
         config.set_initial_max_stream_data_bidi_local(self.max_stream_data);
         config.set_initial_max_stream_data_bidi_remote(self.max_stream_data);
@@ -190,7 +179,9 @@ impl TransportSettings {
 
 /// Makes `config` a server's: certificate chain and private key, PEM files.
 pub fn load_identity(
-    config: &mut quiche::Config, cert: &str, key: &str,
+    config: &mut quiche::Config,
+    cert: &str,
+    key: &str,
 ) -> Result<(), ConfigError> {
     config
         .load_cert_chain_from_pem_file(cert)

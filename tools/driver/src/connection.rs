@@ -116,7 +116,10 @@ impl Conn {
     /// The idle timeout of a client's connection, the smaller one of both
     /// sides'; `None` if neither has one.
     pub fn idle_timeout(&self) -> Option<Duration> {
-        let theirs = self.quic.peer_transport_params().map_or(0, |params| params.max_idle_timeout);
+        let theirs = self
+            .quic
+            .peer_transport_params()
+            .map_or(0, |params| params.max_idle_timeout);
         [self.idle_timeout, Duration::from_millis(theirs)]
             .into_iter()
             .filter(|timeout| !timeout.is_zero())
@@ -147,10 +150,7 @@ impl Conn {
     /// When the connection next needs to be served, if no packet comes.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let release = self.held.as_ref().map(|train| train.release);
-        let path_action = self
-            .wanted
-            .deadline()
-            .filter(|_| self.is_multipath());
+        let path_action = self.wanted.deadline().filter(|_| self.is_multipath());
         [
             self.quic.timeout_instant(),
             release,
@@ -167,7 +167,9 @@ impl Conn {
     /// `max_segments` says how many datagrams of a size fit in one train on a
     /// local address.
     pub(crate) fn next_train(
-        &mut self, now: Instant, pool: &mut BufferPool,
+        &mut self,
+        now: Instant,
+        pool: &mut BufferPool,
         max_segments: impl Fn(SocketAddr, usize) -> usize,
     ) -> Option<Train> {
         let due = now + RELEASE_SLACK;
@@ -175,13 +177,11 @@ impl Conn {
             Some(train) if train.release > due => {
                 self.held = Some(train);
                 return None;
-            },
+            }
             Some(train) => train,
             None => {
                 let mut buf = pool.take();
-                let Ok((len, info)) =
-                    self.quic.send(&mut buf[..MAX_DATAGRAM_BYTES])
-                else {
+                let Ok((len, info)) = self.quic.send(&mut buf[..MAX_DATAGRAM_BYTES]) else {
                     pool.put(buf);
                     return None;
                 };
@@ -191,22 +191,21 @@ impl Conn {
                     return None;
                 }
                 train
-            },
+            }
         };
 
         let room = max_segments(train.from, train.segment_bytes);
         let mut segments = 1;
-        while segments < room && train.end + MAX_DATAGRAM_BYTES <= MAX_TRAIN_BYTES
-        {
+        while segments < room && train.end + MAX_DATAGRAM_BYTES <= MAX_TRAIN_BYTES {
             let tail = &mut train.buf[train.end..train.end + MAX_DATAGRAM_BYTES];
             let Ok((len, info)) = self.quic.send(tail) else {
                 break;
             };
 
-            let fits = info.from == train.from &&
-                info.to == train.to &&
-                len <= train.segment_bytes &&
-                info.at <= due;
+            let fits = info.from == train.from
+                && info.to == train.to
+                && len <= train.segment_bytes
+                && info.at <= due;
             if !fits {
                 let mut buf = pool.take();
                 buf[..len].copy_from_slice(&tail[..len]);
@@ -224,9 +223,7 @@ impl Conn {
         Some(train)
     }
 
-    fn begin_train(
-        &self, buf: Vec<u8>, len: usize, info: &quiche::SendInfo,
-    ) -> Train {
+    fn begin_train(&self, buf: Vec<u8>, len: usize, info: &quiche::SendInfo) -> Train {
         Train {
             conn: self.key,
             from: info.from,

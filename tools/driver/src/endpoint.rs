@@ -156,11 +156,8 @@ impl Endpoint {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let timer = Timer::new()?;
-        poll.registry().register(
-            &mut SourceFd(&timer.as_raw_fd()),
-            TIMER,
-            Interest::READABLE,
-        )?;
+        poll.registry()
+            .register(&mut SourceFd(&timer.as_raw_fd()), TIMER, Interest::READABLE)?;
 
         Ok(Endpoint {
             poll,
@@ -221,7 +218,9 @@ impl Endpoint {
 
     /// Begins a connection. The outcome comes through [`App`].
     pub fn connect(
-        &mut self, options: ConnectOptions, config: &mut quiche::Config,
+        &mut self,
+        options: ConnectOptions,
+        config: &mut quiche::Config,
     ) -> Result<ConnKey, ConnectError> {
         let peer = options.peer;
         let mut locals: Vec<LocalAddress> = options
@@ -245,25 +244,19 @@ impl Endpoint {
         let local = self.sockets.slab[socket].socket.local();
 
         let scid = random_cid();
-        let connected = quiche::connect(
-            options.server_name.as_deref(),
-            &scid,
-            local,
-            peer,
-            config,
-        )
-        .and_then(|mut quic| {
-            if let Some(session) = &options.session {
-                quic.set_session(session)?;
-            }
-            Ok(quic)
-        });
+        let connected = quiche::connect(options.server_name.as_deref(), &scid, local, peer, config)
+            .and_then(|mut quic| {
+                if let Some(session) = &options.session {
+                    quic.set_session(session)?;
+                }
+                Ok(quic)
+            });
         let quic = match connected {
             Ok(quic) => quic,
             Err(e) => {
                 self.unbind(socket);
                 return Err(e.into());
-            },
+            }
         };
 
         let now = Instant::now();
@@ -340,9 +333,7 @@ impl Endpoint {
     }
 
     /// Waits for something to happen, at most `max_wait`, and deals with it.
-    pub fn poll(
-        &mut self, max_wait: Option<Duration>, app: &mut impl App,
-    ) -> io::Result<()> {
+    pub fn poll(&mut self, max_wait: Option<Duration>, app: &mut impl App) -> io::Result<()> {
         self.wait(max_wait)?;
         self.receive();
         self.fire_timers();
@@ -372,8 +363,7 @@ impl Endpoint {
 
     fn unbind(&mut self, index: usize) {
         let entry = self.sockets.slab.remove(index);
-        self.sockets.closed_stats =
-            self.sockets.closed_stats + entry.socket.stats;
+        self.sockets.closed_stats = self.sockets.closed_stats + entry.socket.stats;
         let local = entry.socket.local();
         self.sockets.by_local.remove(&local);
         self.core.by_socket.remove(&local);
@@ -388,9 +378,9 @@ impl Endpoint {
         let limit = max_wait.map(|wait| now + wait);
         let deadline = self.core.next_deadline().into_iter().chain(limit).min();
 
-        let is_busy = !self.core.dirty.is_empty() ||
-            self.sockets.slab.iter().any(|(_, s)| s.is_readable) ||
-            deadline.is_some_and(|at| at <= now);
+        let is_busy = !self.core.dirty.is_empty()
+            || self.sockets.slab.iter().any(|(_, s)| s.is_readable)
+            || deadline.is_some_and(|at| at <= now);
         let timeout = if is_busy {
             Some(Duration::ZERO)
         } else {
@@ -406,7 +396,7 @@ impl Endpoint {
         for event in &self.events {
             match event.token() {
                 TIMER => self.timer.fired(),
-                WAKER => {},
+                WAKER => {}
                 Token(index) => {
                     // The socket may have been closed since.
                     let Some(entry) = self.sockets.slab.get_mut(index) else {
@@ -416,7 +406,7 @@ impl Endpoint {
                     if event.is_writable() {
                         self.sockets.send_queued(index, &mut self.core);
                     }
-                },
+                }
             }
         }
         Ok(())
@@ -481,9 +471,9 @@ impl Endpoint {
             if conn.quic.timeout_instant().is_some_and(|at| at <= now) {
                 conn.quic.on_timeout();
             }
-            if conn.handshake_deadline.is_some_and(|at| at <= now) &&
-                !conn.quic.is_established() &&
-                conn.verdict.is_none()
+            if conn.handshake_deadline.is_some_and(|at| at <= now)
+                && !conn.quic.is_established()
+                && conn.verdict.is_none()
             {
                 conn.verdict = Some(CloseReason::HandshakeTimeout {
                     peer: conn.peer,
@@ -536,26 +526,27 @@ impl Endpoint {
                         return;
                     };
                     match opened {
-                        Ok((local, path_id)) =>
-                            conn.wanted.opened(&address, local, path_id),
+                        Ok((local, path_id)) => conn.wanted.opened(&address, local, path_id),
                         Err(e) => {
                             log::debug!("no path from {} yet: {e}", address.ip);
                             conn.wanted.failed(&address, now);
-                        },
+                        }
                     }
-                },
+                }
                 Some(Action::Abandon(path_id)) => {
                     if let Err(e) = multipath::abandon(&mut conn.quic, path_id) {
                         log::debug!("cannot abandon path {path_id}: {e}");
                     }
-                },
+                }
                 None => return,
             }
         }
     }
 
     fn open_path(
-        &mut self, key: ConnKey, address: &LocalAddress,
+        &mut self,
+        key: ConnKey,
+        address: &LocalAddress,
     ) -> Result<(SocketAddr, u64), ConnectError> {
         let index = self
             .bind((address.ip, 0).into(), address.device.as_deref())
@@ -572,11 +563,11 @@ impl Endpoint {
                 conn.own_sockets.push(index);
                 self.core.by_socket.insert(local, key);
                 Ok((local, path_id))
-            },
+            }
             Err(e) => {
                 self.unbind(index);
                 Err(e.into())
-            },
+            }
         }
     }
 
@@ -600,15 +591,10 @@ impl Endpoint {
                 pool,
                 ..
             } = sockets;
-            let train = conn.next_train(
-                now,
-                pool,
-                |local, segment_bytes| {
-                    socket_for(by_local, local).map_or(1, |i| {
-                        slab[i].socket.max_segments(segment_bytes)
-                    })
-                },
-            );
+            let train = conn.next_train(now, pool, |local, segment_bytes| {
+                socket_for(by_local, local)
+                    .map_or(1, |i| slab[i].socket.max_segments(segment_bytes))
+            });
             match train {
                 Some(train) => sockets.send(train, &mut self.core),
                 None => return,
@@ -666,14 +652,15 @@ impl Sockets {
         let conn = train.conn;
         match self.slab[index].socket.send(train) {
             Sent::All(train) => self.pool.put(train.buf),
-            Sent::Queued =>
+            Sent::Queued => {
                 if let Some(conn) = core.get_mut(conn) {
                     conn.queued_trains += 1;
-                },
+                }
+            }
             Sent::LinkDown(train, error) => {
                 core.link_down(&train, error);
                 self.pool.put(train.buf);
-            },
+            }
         }
     }
 
@@ -685,7 +672,7 @@ impl Sockets {
                 Sent::LinkDown(train, error) => {
                     core.link_down(&train, error);
                     train
-                },
+                }
                 Sent::Queued => return,
             };
             if let Some(conn) = core.get_mut(train.conn) {
@@ -699,9 +686,7 @@ impl Sockets {
 
 impl Core {
     fn get_mut(&mut self, key: ConnKey) -> Option<&mut Conn> {
-        self.conns
-            .get_mut(key.index)
-            .filter(|conn| conn.key == key)
+        self.conns.get_mut(key.index).filter(|conn| conn.key == key)
     }
 
     fn mark_dirty(&mut self, key: ConnKey) {
@@ -714,7 +699,9 @@ impl Core {
     }
 
     fn insert(
-        &mut self, quic: quiche::Connection, peer: SocketAddr,
+        &mut self,
+        quic: quiche::Connection,
+        peer: SocketAddr,
         cids: &[ConnectionId<'static>],
     ) -> ConnKey {
         let entry = self.conns.vacant_entry();
@@ -784,23 +771,19 @@ impl Core {
 
     /// A datagram whose connection ID is unknown: the index of the connection
     /// that it begins or, at a client, may reset.
-    fn adopt(
-        &mut self, datagram: &mut [u8], from: SocketAddr, to: SocketAddr,
-    ) -> Option<usize> {
+    fn adopt(&mut self, datagram: &mut [u8], from: SocketAddr, to: SocketAddr) -> Option<usize> {
         let Some(listener) = &mut self.listener else {
             let owner = *self.by_socket.get(&to)?;
             return self.get_mut(owner).map(|conn| conn.key.index);
         };
         let header = Header::from_slice(datagram, CID_BYTES).ok()?;
 
-        match listener.judge(&header, datagram.len(), from, to, self.conns.len())
-        {
-            Verdict::Accept { quic, cids } =>
-                Some(self.insert(*quic, from, &cids).index),
+        match listener.judge(&header, datagram.len(), from, to, self.conns.len()) {
+            Verdict::Accept { quic, cids } => Some(self.insert(*quic, from, &cids).index),
             Verdict::Reply(data) => {
                 self.replies.push((to, from, data));
                 None
-            },
+            }
             Verdict::Drop => None,
         }
     }
@@ -873,7 +856,7 @@ impl Core {
                 Some(conn) if conn.queued_deadline == Some(at) => return Some(at),
                 _ => {
                     self.deadlines.pop();
-                },
+                }
             }
         }
         None
@@ -881,9 +864,7 @@ impl Core {
 }
 
 /// The socket that sends from `local`: its own, or a wildcard one.
-fn socket_for(
-    by_local: &HashMap<SocketAddr, usize>, local: SocketAddr,
-) -> Option<usize> {
+fn socket_for(by_local: &HashMap<SocketAddr, usize>, local: SocketAddr) -> Option<usize> {
     let any: SocketAddr = match local {
         SocketAddr::V4(_) => ([0, 0, 0, 0], local.port()).into(),
         SocketAddr::V6(_) => ([0u16; 8], local.port()).into(),

@@ -85,10 +85,23 @@ impl CloseReason {
         // H3_NO_ERROR, and 0 for QUIC's NO_ERROR.
         matches!(
             self,
-            CloseReason::ByPeer { app: true, code: 0x100, .. } |
-                CloseReason::ByUs { app: true, code: 0x100, .. } |
-                CloseReason::ByPeer { app: false, code: 0, .. } |
-                CloseReason::ByUs { app: false, code: 0, .. }
+            CloseReason::ByPeer {
+                app: true,
+                code: 0x100,
+                ..
+            } | CloseReason::ByUs {
+                app: true,
+                code: 0x100,
+                ..
+            } | CloseReason::ByPeer {
+                app: false,
+                code: 0,
+                ..
+            } | CloseReason::ByUs {
+                app: false,
+                code: 0,
+                ..
+            }
         )
     }
 }
@@ -111,8 +124,10 @@ fn text(reason: &str) -> String {
 
 /// What `quic`, which is closed, died of.
 pub(crate) fn close_reason(
-    quic: &quiche::Connection, last_recv_error: Option<quiche::Error>,
-    peer: SocketAddr, after: Duration,
+    quic: &quiche::Connection,
+    last_recv_error: Option<quiche::Error>,
+    peer: SocketAddr,
+    after: Duration,
 ) -> CloseReason {
     if last_recv_error == Some(quiche::Error::UnknownVersion) {
         return CloseReason::Version;

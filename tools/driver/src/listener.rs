@@ -70,23 +70,29 @@ impl Listener {
     /// Judges a datagram with header `header` that leads to no connection,
     /// while there are `connections`.
     pub fn judge(
-        &mut self, header: &Header, datagram_bytes: usize, from: SocketAddr,
-        to: SocketAddr, connections: usize,
+        &mut self,
+        header: &Header,
+        datagram_bytes: usize,
+        from: SocketAddr,
+        to: SocketAddr,
+        connections: usize,
     ) -> Verdict {
         match header.ty {
             Type::Short => self.reset(&header.dcid, datagram_bytes),
             _ if datagram_bytes < quiche::MIN_CLIENT_INITIAL_LEN => Verdict::Drop,
-            _ if !quiche::version_is_supported(header.version) =>
-                reply(|out| {
-                    quiche::negotiate_version(&header.scid, &header.dcid, out)
-                }),
+            _ if !quiche::version_is_supported(header.version) => {
+                reply(|out| quiche::negotiate_version(&header.scid, &header.dcid, out))
+            }
             Type::Initial => self.initial(header, from, to, connections),
             _ => Verdict::Drop,
         }
     }
 
     fn initial(
-        &mut self, header: &Header, from: SocketAddr, to: SocketAddr,
+        &mut self,
+        header: &Header,
+        from: SocketAddr,
+        to: SocketAddr,
         connections: usize,
     ) -> Verdict {
         if !self.is_accepting || connections >= self.options.max_connections {
@@ -124,13 +130,7 @@ impl Listener {
 
         self.config
             .set_stateless_reset_token(Some(key.reset_token(&scid)));
-        match quiche::accept(
-            &scid,
-            original_dcid.as_ref(),
-            to,
-            from,
-            &mut self.config,
-        ) {
+        match quiche::accept(&scid, original_dcid.as_ref(), to, from, &mut self.config) {
             Ok(quic) => Verdict::Accept {
                 quic: Box::new(quic),
                 cids: [scid.into_owned(), header.dcid.clone().into_owned()],
@@ -138,7 +138,7 @@ impl Listener {
             Err(e) => {
                 log::warn!("cannot accept a connection from {from}: {e}");
                 Verdict::Drop
-            },
+            }
         }
     }
 
@@ -161,15 +161,13 @@ impl Listener {
     }
 }
 
-fn reply(
-    write: impl FnOnce(&mut [u8]) -> quiche::Result<usize>,
-) -> Verdict {
+fn reply(write: impl FnOnce(&mut [u8]) -> quiche::Result<usize>) -> Verdict {
     let mut out = vec![0; quiche::MIN_CLIENT_INITIAL_LEN];
     match write(&mut out) {
         Ok(len) => {
             out.truncate(len);
             Verdict::Reply(out)
-        },
+        }
         Err(_) => Verdict::Drop,
     }
 }
@@ -212,7 +210,7 @@ mod tests {
                     assert!(out.len() < len && out.len() >= MIN_RESET_BYTES);
                     assert_eq!(out[0] & 0xc0, 0x40);
                     assert!(out.ends_with(&token));
-                },
+                }
                 Verdict::Drop => assert!(len <= MIN_RESET_BYTES),
                 Verdict::Accept { .. } => unreachable!(),
             }

@@ -59,7 +59,9 @@ pub fn is_ready(quic: &Connection) -> bool {
 
 /// Opens a path and returns its ID.
 pub(crate) fn open_path(
-    quic: &mut Connection, local: SocketAddr, peer: SocketAddr,
+    quic: &mut Connection,
+    local: SocketAddr,
+    peer: SocketAddr,
 ) -> quiche::Result<u64> {
     quic.open_path(local, peer)
 }
@@ -106,7 +108,8 @@ pub(crate) fn link_down(quic: &mut Connection, local: SocketAddr) {
 
 /// Applies the settings that only multipath knows.
 pub(crate) fn configure(
-    config: &mut quiche::Config, settings: &TransportSettings,
+    config: &mut quiche::Config,
+    settings: &TransportSettings,
 ) -> Result<(), ConfigError> {
     if let Some(max_path_id) = settings.max_path_id {
         config.set_initial_max_path_id(max_path_id)?;
@@ -120,9 +123,7 @@ pub(crate) fn configure(
 }
 
 /// Acts on quiche's event and says what it means to an application.
-pub(crate) fn on_event(
-    quic: &mut Connection, event: PathEvent,
-) -> Option<PathChange> {
+pub(crate) fn on_event(quic: &mut Connection, event: PathEvent) -> Option<PathChange> {
     match event {
         PathEvent::Opened {
             path_id,
@@ -155,9 +156,8 @@ pub(crate) fn on_event(
         PathEvent::New(local, peer) => {
             let _ = quic.probe_path(local, peer);
             None
-        },
-        PathEvent::FailedValidation(local, peer) =>
-            Some(PathChange::Failed { local, peer }),
+        }
+        PathEvent::FailedValidation(local, peer) => Some(PathChange::Failed { local, peer }),
         _ => None,
     }
 }

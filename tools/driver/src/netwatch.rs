@@ -110,9 +110,9 @@ fn is_usable(address: &LocalAddress, flags: InterfaceFlags) -> bool {
 /// Mininet and test namespaces name real links `<host>-eth0`; only the names
 /// that container runtimes generate are skipped.
 fn is_virtual(device: &str, prefix: &str) -> bool {
-    device.strip_prefix(prefix).is_some_and(|rest| {
-        rest.chars().all(|c| c.is_ascii_hexdigit() || c == '-')
-    })
+    device
+        .strip_prefix(prefix)
+        .is_some_and(|rest| rest.chars().all(|c| c.is_ascii_hexdigit() || c == '-'))
 }
 
 fn is_link_local(ip: IpAddr) -> bool {
@@ -167,7 +167,7 @@ impl Watch {
             Err(e) => {
                 log::debug!("cannot list the addresses: {e}");
                 Vec::new()
-            },
+            }
         }
     }
 
@@ -208,9 +208,16 @@ mod tests {
         assert!(usable("192.0.2.1", "eth0", up));
         assert!(usable("2001:db8::1", "wlan0", up));
         assert!(usable("10.0.0.1", "veth-left", up), "a test's own link");
-        assert!(!usable("192.0.2.1", "eth0", InterfaceFlags::IFF_UP), "no carrier");
+        assert!(
+            !usable("192.0.2.1", "eth0", InterfaceFlags::IFF_UP),
+            "no carrier"
+        );
         assert!(!usable("192.0.2.1", "eth0", InterfaceFlags::IFF_RUNNING));
-        assert!(!usable("127.0.0.2", "lo", up | InterfaceFlags::IFF_LOOPBACK));
+        assert!(!usable(
+            "127.0.0.2",
+            "lo",
+            up | InterfaceFlags::IFF_LOOPBACK
+        ));
         assert!(!usable("fe80::1", "eth0", up));
         assert!(!usable("169.254.1.1", "eth0", up));
         assert!(!usable("172.17.0.1", "docker0", up));
@@ -224,9 +231,10 @@ mod tests {
         let b = address("198.51.100.1", "wlan0");
         let mut watch = Watch::new(vec![a.clone()], Instant::now());
 
-        assert_eq!(watch.update(vec![a.clone(), b.clone()]), [
-            AddressChange::Up(b.clone())
-        ]);
+        assert_eq!(
+            watch.update(vec![a.clone(), b.clone()]),
+            [AddressChange::Up(b.clone())]
+        );
         assert_eq!(watch.update(vec![b.clone()]), [AddressChange::Down(a)]);
         assert_eq!(watch.update(vec![b]), []);
     }

@@ -60,7 +60,9 @@ impl WantedPaths {
     /// The wishes of a connection that begins on path 0 from `local`, at
     /// `first`, and wants `others` too.
     pub fn new(
-        first: LocalAddress, local: SocketAddr, others: Vec<LocalAddress>,
+        first: LocalAddress,
+        local: SocketAddr,
+        others: Vec<LocalAddress>,
         now: Instant,
     ) -> WantedPaths {
         let mut wanted = WantedPaths::default();
@@ -88,20 +90,18 @@ impl WantedPaths {
 
     /// `address` cannot be used any more. Returns the local address of the
     /// path that has just lost its link.
-    pub fn remove(
-        &mut self, address: &LocalAddress, now: Instant,
-    ) -> Option<SocketAddr> {
+    pub fn remove(&mut self, address: &LocalAddress, now: Instant) -> Option<SocketAddr> {
         let i = self.entries.iter().position(|e| e.address == *address)?;
         let entry = &mut self.entries[i];
         match &entry.path {
             Some(path) => {
                 entry.gone_since.get_or_insert(now);
                 Some(path.local)
-            },
+            }
             None => {
                 self.entries.swap_remove(i);
                 None
-            },
+            }
         }
     }
 
@@ -122,27 +122,21 @@ impl WantedPaths {
                 let path_id = path.path_id;
                 self.entries.swap_remove(i);
                 Action::Abandon(path_id)
-            },
+            }
             None => Action::Open(self.entries[i].address.clone()),
         })
     }
 
     /// The path from `address` exists now.
-    pub fn opened(
-        &mut self, address: &LocalAddress, local: SocketAddr, path_id: u64,
-    ) {
-        if let Some(entry) =
-            self.entries.iter_mut().find(|e| e.address == *address)
-        {
+    pub fn opened(&mut self, address: &LocalAddress, local: SocketAddr, path_id: u64) {
+        if let Some(entry) = self.entries.iter_mut().find(|e| e.address == *address) {
             entry.path = Some(OpenPath { local, path_id });
         }
     }
 
     /// The path from `address` could not be opened.
     pub fn failed(&mut self, address: &LocalAddress, now: Instant) {
-        if let Some(entry) =
-            self.entries.iter_mut().find(|e| e.address == *address)
-        {
+        if let Some(entry) = self.entries.iter_mut().find(|e| e.address == *address) {
             entry.retry_later(OPEN_RETRY, now);
         }
     }
@@ -151,10 +145,9 @@ impl WantedPaths {
     pub fn on_change(&mut self, change: &PathChange, now: Instant) {
         let entry = self.entries.iter_mut().find(|e| {
             e.path.as_ref().is_some_and(|path| match change {
-                PathChange::Opened { path_id, .. } |
-                PathChange::Available { path_id, .. } |
-                PathChange::Abandoned { path_id, .. } =>
-                    path.path_id == *path_id,
+                PathChange::Opened { path_id, .. }
+                | PathChange::Available { path_id, .. }
+                | PathChange::Abandoned { path_id, .. } => path.path_id == *path_id,
                 PathChange::Failed { local, .. } => path.local == *local,
             })
         });
@@ -163,14 +156,14 @@ impl WantedPaths {
         };
 
         match change {
-            PathChange::Opened { .. } => {},
+            PathChange::Opened { .. } => {}
             PathChange::Available { .. } => entry.failures = 0,
             // The connection abandons a path that fails to validate.
-            PathChange::Failed { .. } => {},
+            PathChange::Failed { .. } => {}
             PathChange::Abandoned { .. } => {
                 entry.path = None;
                 entry.retry_later(REPLACE_DELAY, now);
-            },
+            }
         }
         // Nothing to wait for any more.
         self.entries
@@ -219,12 +212,7 @@ mod tests {
 
     /// Paths 0 and 1 from the first two of three addresses.
     fn two_paths(now: Instant) -> WantedPaths {
-        let mut wanted = WantedPaths::new(
-            address(1),
-            socket(1),
-            vec![address(2), address(1)],
-            now,
-        );
+        let mut wanted = WantedPaths::new(address(1), socket(1), vec![address(2), address(1)], now);
         assert_eq!(wanted.next_action(now), Some(Action::Open(address(2))));
         wanted.opened(&address(2), socket(2), 1);
         assert_eq!(wanted.next_action(now), None);
@@ -239,8 +227,7 @@ mod tests {
         wanted.add(address(3), now);
 
         for pause_ms in [
-            10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10_240, 20_480,
-            40_960, 60_000, 60_000,
+            10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10_240, 20_480, 40_960, 60_000, 60_000,
         ] {
             assert_eq!(wanted.next_action(now), Some(Action::Open(address(3))));
             wanted.failed(&address(3), now);

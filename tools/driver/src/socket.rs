@@ -129,13 +129,11 @@ impl Socket {
     /// Binding to a device needs privileges on older kernels; where the kernel
     /// refuses, the source address alone has to select the route.
     pub fn bind(
-        local: SocketAddr, device: Option<&str>, options: &SocketOptions,
+        local: SocketAddr,
+        device: Option<&str>,
+        options: &SocketOptions,
     ) -> io::Result<Socket> {
-        let io = RawSocket::new(
-            Domain::for_address(local),
-            Type::DGRAM,
-            Some(Protocol::UDP),
-        )?;
+        let io = RawSocket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
 
         if local.is_ipv6() {
             // Otherwise a wildcard socket would take the IPv4 one's port.
@@ -211,7 +209,7 @@ impl Socket {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 self.queue.push_back(train);
                 Sent::Queued
-            },
+            }
             Err(e) => Sent::LinkDown(train, e),
         }
     }
@@ -226,7 +224,7 @@ impl Socket {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 self.queue.push_front(train);
                 None
-            },
+            }
             Err(e) => Some(Sent::LinkDown(train, e)),
         }
     }
@@ -234,8 +232,7 @@ impl Socket {
     /// On `WouldBlock`, `train` keeps only what has not been sent. Any other
     /// error returned means that the link is down.
     fn try_send(&mut self, train: &mut Train) -> io::Result<()> {
-        let src_ip: Option<IpAddr> =
-            self.is_wildcard().then_some(train.from.ip());
+        let src_ip: Option<IpAddr> = self.is_wildcard().then_some(train.from.ip());
 
         while train.start < train.end {
             let room = self.max_segments(train.segment_bytes);
@@ -244,33 +241,29 @@ impl Socket {
                 destination: train.to,
                 ecn: None,
                 contents: &train.buf[train.start..train.start + len],
-                segment_size: (len > train.segment_bytes)
-                    .then_some(train.segment_bytes),
+                segment_size: (len > train.segment_bytes).then_some(train.segment_bytes),
                 src_ip,
             };
 
             match self.state.try_send(UdpSockRef::from(&self.io), &transmit) {
                 Ok(()) => {
                     self.stats.sends += 1;
-                    self.stats.datagrams +=
-                        len.div_ceil(train.segment_bytes) as u64;
+                    self.stats.datagrams += len.div_ceil(train.segment_bytes) as u64;
                     train.start += len;
-                },
+                }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     self.stats.blocked += 1;
                     return Err(e);
-                },
+                }
                 // quinn-udp has just turned segmentation off: again, singly.
                 Err(_)
-                    if len > train.segment_bytes &&
-                        self.max_segments(train.segment_bytes) < room => {},
+                    if len > train.segment_bytes
+                        && self.max_segments(train.segment_bytes) < room => {}
                 Err(e) if is_link_down(&e) => return Err(e),
                 Err(e) => {
                     // The rest (EMSGSIZE for a path MTU probe, EPERM from a
                     // firewall, ENOBUFS) is a loss like any other to QUIC.
-                    if !self.send_error_reported &&
-                        e.raw_os_error() != Some(nix::libc::EMSGSIZE)
-                    {
+                    if !self.send_error_reported && e.raw_os_error() != Some(nix::libc::EMSGSIZE) {
                         self.send_error_reported = true;
                         log::warn!(
                             "cannot send from {} to {}: {e}; treated as loss",
@@ -279,7 +272,7 @@ impl Socket {
                         );
                     }
                     train.start += len;
-                },
+                }
             }
         }
 
@@ -291,25 +284,23 @@ impl Socket {
     ///
     /// Returns false once the kernel has nothing more.
     pub fn recv(
-        &self, buf: &mut RecvBuffer,
+        &self,
+        buf: &mut RecvBuffer,
         mut each: impl FnMut(&mut [u8], SocketAddr, SocketAddr),
     ) -> io::Result<bool> {
         let mut slices: [IoSliceMut; RECV_BATCH] = {
             let mut chunks = buf.data.chunks_exact_mut(RECV_MESSAGE_BYTES);
-            std::array::from_fn(|_| {
-                IoSliceMut::new(chunks.next().unwrap_or_default())
-            })
+            std::array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()))
         };
 
-        let n = match self.state.recv(
-            UdpSockRef::from(&self.io),
-            &mut slices,
-            &mut buf.meta,
-        ) {
+        let n = match self
+            .state
+            .recv(UdpSockRef::from(&self.io), &mut slices, &mut buf.meta)
+        {
             Ok(n) => n,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 return Ok(false);
-            },
+            }
             Err(e) => return Err(e),
         };
 
@@ -319,9 +310,7 @@ impl Socket {
                 to.set_ip(ip);
             }
 
-            for datagram in
-                message[..meta.len].chunks_mut(meta.stride.max(1))
-            {
+            for datagram in message[..meta.len].chunks_mut(meta.stride.max(1)) {
                 each(datagram, meta.addr, to);
             }
         }
@@ -377,11 +366,11 @@ fn is_link_down(e: &io::Error) -> bool {
     matches!(
         e.raw_os_error(),
         Some(
-            nix::libc::ENETUNREACH |
-                nix::libc::EHOSTUNREACH |
-                nix::libc::EADDRNOTAVAIL |
-                nix::libc::ENODEV |
-                nix::libc::ENETDOWN
+            nix::libc::ENETUNREACH
+                | nix::libc::EHOSTUNREACH
+                | nix::libc::EADDRNOTAVAIL
+                | nix::libc::ENODEV
+                | nix::libc::ENETDOWN
         )
     )
 }
@@ -407,8 +396,7 @@ fn grow_buffers(io: &RawSocket, bytes: usize) {
             Err(_) => 0,
         };
 
-        if given < bytes / 2 && !SMALL_BUFFER_REPORTED.swap(true, Ordering::Relaxed)
-        {
+        if given < bytes / 2 && !SMALL_BUFFER_REPORTED.swap(true, Ordering::Relaxed) {
             log::info!(
                 "the kernel gives a socket buffer of {given} bytes, {bytes} \
                  were asked for; raise it with: sysctl -w net.core.{name}={bytes}"
@@ -431,9 +419,7 @@ mod tests {
         )
     }
 
-    fn train(
-        from: SocketAddr, to: SocketAddr, segment_bytes: usize, data: &[u8],
-    ) -> Train {
+    fn train(from: SocketAddr, to: SocketAddr, segment_bytes: usize, data: &[u8]) -> Train {
         Train {
             conn: ConnKey::default(),
             from,
@@ -487,12 +473,9 @@ mod tests {
     #[test]
     fn a_wildcard_socket_reports_and_uses_the_right_address() {
         let options = SocketOptions::default();
-        let mut server =
-            Socket::bind("0.0.0.0:0".parse().unwrap(), None, &options).unwrap();
-        let mut client =
-            Socket::bind("127.0.0.1:0".parse().unwrap(), None, &options).unwrap();
-        let to: SocketAddr =
-            ([127, 0, 0, 77], server.local().port()).into();
+        let mut server = Socket::bind("0.0.0.0:0".parse().unwrap(), None, &options).unwrap();
+        let mut client = Socket::bind("127.0.0.1:0".parse().unwrap(), None, &options).unwrap();
+        let to: SocketAddr = ([127, 0, 0, 77], server.local().port()).into();
 
         client.send(train(client.local(), to, 5, b"hello"));
 

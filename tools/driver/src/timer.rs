@@ -57,7 +57,7 @@ impl Timer {
                     tv_sec: left.as_secs() as i64,
                     tv_nsec: left.subsec_nanos().into(),
                 }
-            },
+            }
         };
 
         rustix::time::timerfd_settime(
@@ -112,20 +112,24 @@ mod tests {
         let deadline = start + Duration::from_micros(1500);
         timer.set(Some(deadline), start).unwrap();
         while events.is_empty() {
-            poll.poll(&mut events, Some(Duration::from_secs(5))).unwrap();
+            poll.poll(&mut events, Some(Duration::from_secs(5)))
+                .unwrap();
         }
         assert!(Instant::now() >= deadline);
 
         // A deadline in the past fires too, rather than disarming the timer.
         timer.fired();
         timer.set(Some(start), Instant::now()).unwrap();
-        poll.poll(&mut events, Some(Duration::from_secs(5))).unwrap();
+        poll.poll(&mut events, Some(Duration::from_secs(5)))
+            .unwrap();
         assert!(!events.is_empty());
 
         // Disarmed, it stays silent.
         timer.fired();
         let now = Instant::now();
-        timer.set(Some(now + Duration::from_millis(1)), now).unwrap();
+        timer
+            .set(Some(now + Duration::from_millis(1)), now)
+            .unwrap();
         timer.set(None, now).unwrap();
         poll.poll(&mut events, Some(Duration::from_millis(20)))
             .unwrap();

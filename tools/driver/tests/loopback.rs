@@ -56,8 +56,7 @@ fn fifty_connections_at_once() {
     let mut client = client(TransportSettings::default());
     let outcomes: Vec<_> = (0..50u64)
         .map(|i| {
-            let key =
-                client.connect("localhost", server.address, None).unwrap();
+            let key = client.connect("localhost", server.address, None).unwrap();
             ask(&mut client, key, 100_000 + i)
         })
         .collect();
@@ -74,8 +73,7 @@ fn many_requests_on_one_connection() {
     let mut client = client(TransportSettings::default());
     let key = client.connect("localhost", server.address, None).unwrap();
     // More than the 100 streams that the server allows at a time.
-    let outcomes: Vec<_> =
-        (0..250).map(|i| ask(&mut client, key, i * 100)).collect();
+    let outcomes: Vec<_> = (0..250).map(|i| ask(&mut client, key, i * 100)).collect();
     finish(&mut client, &outcomes);
     for (outcome, i) in outcomes.iter().zip(0..) {
         assert_intact(outcome, i * 100);
@@ -205,7 +203,7 @@ fn nobody_there_is_a_handshake_timeout() {
         CloseReason::HandshakeTimeout { peer: p, after } => {
             assert_eq!(*p, peer);
             assert_eq!(*after, Duration::from_millis(300));
-        },
+        }
         other => panic!("{other:?}"),
     }
 
@@ -297,8 +295,7 @@ fn a_wildcard_server_answers_from_the_address_it_was_asked_at() {
         ..Default::default()
     });
     for last in [1, 2, 200] {
-        let peer: SocketAddr =
-            ([127, 0, 0, last], server.address.port()).into();
+        let peer: SocketAddr = ([127, 0, 0, last], server.address.port()).into();
         let mut client = client(TransportSettings::default());
         let key = client.connect("localhost", peer, None).unwrap();
         let outcome = ask(&mut client, key, 100_000);

@@ -1,6 +1,5 @@
 //! Several paths over loopback, whose addresses 127.0.0.0/8 are all local.
 
-
 mod common;
 
 use common::*;

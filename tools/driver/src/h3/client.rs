@@ -27,8 +27,8 @@ use crate::netwatch::AddressChange;
 use crate::netwatch::Watch;
 use crate::App;
 use crate::CloseReason;
-use crate::Conn;
 use crate::ConfigError;
+use crate::Conn;
 use crate::ConnKey;
 use crate::ConnectOptions;
 use crate::Endpoint;
@@ -110,9 +110,7 @@ impl Request {
         headers.extend(
             self.headers
                 .iter()
-                .map(|(name, value)| {
-                    Header::new(name.as_bytes(), value.as_bytes())
-                }),
+                .map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes())),
         );
         headers
     }
@@ -257,7 +255,10 @@ impl Client {
     /// for `server_name`, a host name or an IP address. Requests may be made at once. `session` resumes an
     /// earlier TLS session.
     pub fn connect(
-        &mut self, server_name: &str, peer: SocketAddr, session: Option<Vec<u8>>,
+        &mut self,
+        server_name: &str,
+        peer: SocketAddr,
+        session: Option<Vec<u8>>,
     ) -> Result<ConnKey, ClientError> {
         let locals = match &self.settings.locals {
             Locals::Fixed(locals) => locals.clone(),
@@ -265,11 +266,10 @@ impl Client {
             Locals::Auto if peer.ip().is_loopback() => Vec::new(),
             Locals::Auto => {
                 let usable = usable_addresses()?;
-                self.watch.get_or_insert_with(|| {
-                    Watch::new(usable.clone(), Instant::now())
-                });
+                self.watch
+                    .get_or_insert_with(|| Watch::new(usable.clone(), Instant::now()));
                 default_route_first(usable, peer)
-            },
+            }
         };
 
         let ip = server_name.parse::<IpAddr>().ok();
@@ -298,7 +298,9 @@ impl Client {
     /// Sends `request` on the connection `key` as soon as possible. If the
     /// connection is over, `sink` is told at once.
     pub fn request(
-        &mut self, key: ConnKey, request: Request,
+        &mut self,
+        key: ConnKey,
+        request: Request,
         mut sink: Box<dyn ResponseSink>,
     ) -> RequestId {
         let id = RequestId(self.next_request);
@@ -308,7 +310,7 @@ impl Client {
             Some(session) => {
                 session.waiting.push_back(Waiting { id, request, sink });
                 self.endpoint.conn_mut(key);
-            },
+            }
             None => {
                 let reason = self.sessions.closed.get(&key).cloned();
                 let reason = reason.unwrap_or_else(|| {
@@ -319,7 +321,7 @@ impl Client {
                     })
                 });
                 sink.on_end(Err(RequestError::Connection(reason)));
-            },
+            }
         }
         id
     }
@@ -390,10 +392,8 @@ impl Client {
         for change in changes {
             for key in self.endpoint.conn_keys() {
                 match &change {
-                    AddressChange::Up(address) =>
-                        self.endpoint.add_local(key, address.clone()),
-                    AddressChange::Down(address) =>
-                        self.endpoint.remove_local(key, address),
+                    AddressChange::Up(address) => self.endpoint.add_local(key, address.clone()),
+                    AddressChange::Down(address) => self.endpoint.remove_local(key, address),
                 }
             }
         }
@@ -413,13 +413,10 @@ impl Client {
 }
 
 /// The configuration of a connection to a server known by name or by `ip`.
-fn configure(
-    settings: &ClientSettings, ip: Option<IpAddr>,
-) -> Result<quiche::Config, ConfigError> {
+fn configure(settings: &ClientSettings, ip: Option<IpAddr>) -> Result<quiche::Config, ConfigError> {
     let transport = &settings.transport;
     let mut config = match (&settings.verify, ip) {
-        (Verify::Pin(_) | Verify::None, _) =>
-            transport.to_quiche_without_authorities()?,
+        (Verify::Pin(_) | Verify::None, _) => transport.to_quiche_without_authorities()?,
         (_, Some(ip)) => transport.to_quiche_for_ip(ip)?,
         (_, None) => transport.to_quiche()?,
     };
@@ -428,7 +425,7 @@ fn configure(
         Verify::Ca(file) => {
             config::trust_ca(&mut config, file)?;
             config.verify_peer(true);
-        },
+        }
         Verify::Pin(_) | Verify::None => config.verify_peer(false),
     }
     // Servers open no requests.
@@ -437,9 +434,7 @@ fn configure(
 }
 
 /// `locals` with the address that the kernel would choose for `peer` first.
-fn default_route_first(
-    mut locals: Vec<LocalAddress>, peer: SocketAddr,
-) -> Vec<LocalAddress> {
+fn default_route_first(mut locals: Vec<LocalAddress>, peer: SocketAddr) -> Vec<LocalAddress> {
     if let Ok(source) = crate::netwatch::source_for(peer) {
         locals.sort_by_key(|l| l.ip != source);
     }
@@ -451,9 +446,7 @@ impl App for Sessions {
         let Some(session) = self.by_key.get_mut(&conn.key()) else {
             return;
         };
-        if !conn.quic.is_established() && !conn.quic.is_in_early_data() ||
-            conn.quic.is_closed()
-        {
+        if !conn.quic.is_established() && !conn.quic.is_in_early_data() || conn.quic.is_closed() {
             return;
         }
 
@@ -461,9 +454,7 @@ impl App for Sessions {
             if let Some(pin) = &self.pin {
                 let cert = conn.quic.peer_cert().unwrap_or_default();
                 if Sha256::digest(cert).as_slice() != pin {
-                    conn.reject_certificate(
-                        "its fingerprint is not the pinned one",
-                    );
+                    conn.reject_certificate("its fingerprint is not the pinned one");
                     return;
                 }
             }
@@ -472,7 +463,7 @@ impl App for Sessions {
                 Err(e) => {
                     log::debug!("cannot start HTTP/3: {e}");
                     return;
-                },
+                }
             }
         }
 
@@ -530,29 +521,32 @@ impl Session {
             let headers = waiting.request.to_headers();
             match h3.send_request(&mut conn.quic, &headers, true) {
                 Ok(stream_id) => {
-                    self.streams.insert(stream_id, Stream {
-                        id: waiting.id,
-                        is_head: waiting.request.method == "HEAD",
-                        sink: waiting.sink,
-                        has_head: false,
-                        expected: None,
-                        got: 0,
-                    });
-                },
+                    self.streams.insert(
+                        stream_id,
+                        Stream {
+                            id: waiting.id,
+                            is_head: waiting.request.method == "HEAD",
+                            sink: waiting.sink,
+                            has_head: false,
+                            expected: None,
+                            got: 0,
+                        },
+                    );
+                }
                 // No stream or no room for the header yet.
                 Err(
-                    h3::Error::StreamBlocked |
-                    h3::Error::TransportError(quiche::Error::StreamLimit),
+                    h3::Error::StreamBlocked
+                    | h3::Error::TransportError(quiche::Error::StreamLimit),
                 ) => {
                     self.waiting.push_front(waiting);
                     return;
-                },
+                }
                 Err(e) => {
                     log::debug!("request refused by the HTTP/3 layer: {e}");
-                    waiting.sink.on_end(Err(RequestError::Malformed(
-                        "the request cannot be sent",
-                    )));
-                },
+                    waiting
+                        .sink
+                        .on_end(Err(RequestError::Malformed("the request cannot be sent")));
+                }
             }
         }
     }
@@ -563,19 +557,17 @@ impl Session {
                 return;
             };
             match h3.poll(&mut conn.quic) {
-                Ok((id, h3::Event::Headers { list, .. })) =>
-                    self.on_headers(conn, id, list),
+                Ok((id, h3::Event::Headers { list, .. })) => self.on_headers(conn, id, list),
                 Ok((id, h3::Event::Data)) => self.on_data(conn, id, chunk),
                 Ok((id, h3::Event::Finished)) => self.on_finished(id),
-                Ok((id, h3::Event::Reset(code))) =>
-                    self.end(id, Err(RequestError::Reset(code))),
-                Ok((_, h3::Event::GoAway | h3::Event::PriorityUpdate)) => {},
+                Ok((id, h3::Event::Reset(code))) => self.end(id, Err(RequestError::Reset(code))),
+                Ok((_, h3::Event::GoAway | h3::Event::PriorityUpdate)) => {}
                 Err(h3::Error::Done) => return,
                 // quiche closes the connection with the right code.
                 Err(e) => {
                     log::debug!("HTTP/3: {e}");
                     return;
-                },
+                }
             }
         }
     }
@@ -597,11 +589,10 @@ impl Session {
                 let e = RequestError::Malformed("no valid status");
                 self.abort(conn, id, e);
                 return;
-            },
+            }
         };
 
-        let content_length =
-            field(&headers, "content-length").and_then(|v| v.parse().ok());
+        let content_length = field(&headers, "content-length").and_then(|v| v.parse().ok());
         stream.has_head = true;
         let has_body = !stream.is_head && status != 304;
         stream.expected = content_length.filter(|_| has_body);
@@ -639,11 +630,10 @@ impl Session {
         };
         let result = match stream.expected {
             _ if !stream.has_head => Err(RequestError::Malformed("no header")),
-            Some(expected) if expected != stream.got =>
-                Err(RequestError::Truncated {
-                    got: stream.got,
-                    expected,
-                }),
+            Some(expected) if expected != stream.got => Err(RequestError::Truncated {
+                got: stream.got,
+                expected,
+            }),
             _ => Ok(()),
         };
         self.end(id, result);
@@ -652,11 +642,9 @@ impl Session {
     fn abort(&mut self, conn: &mut Conn, id: u64, error: RequestError) {
         // The stream may be over on either side already.
         for direction in [quiche::Shutdown::Read, quiche::Shutdown::Write] {
-            let _ = conn.quic.stream_shutdown(
-                id,
-                direction,
-                H3_REQUEST_CANCELLED,
-            );
+            let _ = conn
+                .quic
+                .stream_shutdown(id, direction, H3_REQUEST_CANCELLED);
         }
         self.end(id, Err(error));
     }

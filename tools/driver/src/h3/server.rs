@@ -138,7 +138,9 @@ struct Exchange {
 impl<S: Service> Server<S> {
     /// A server with certificate and settings in `config`.
     pub fn new(
-        config: quiche::Config, listen: ListenOptions, sockets: SocketOptions,
+        config: quiche::Config,
+        listen: ListenOptions,
+        sockets: SocketOptions,
         service: S,
     ) -> io::Result<Server<S>> {
         let mut endpoint = Endpoint::new(sockets)?;
@@ -219,22 +221,19 @@ impl<S: Service> Server<S> {
 impl<S: Service> App for Sessions<S> {
     fn on_progress(&mut self, conn: &mut Conn) {
         let session = self.by_key.entry(conn.key()).or_default();
-        if !conn.quic.is_established() && !conn.quic.is_in_early_data() ||
-            conn.quic.is_closed()
-        {
+        if !conn.quic.is_established() && !conn.quic.is_in_early_data() || conn.quic.is_closed() {
             return;
         }
 
         if session.h3.is_none() {
-            let h3 = h3::Config::new().and_then(|config| {
-                h3::Connection::with_transport(&mut conn.quic, &config)
-            });
+            let h3 = h3::Config::new()
+                .and_then(|config| h3::Connection::with_transport(&mut conn.quic, &config));
             match h3 {
                 Ok(h3) => session.h3 = Some(h3),
                 Err(e) => {
                     log::debug!("cannot start HTTP/3: {e}");
                     return;
-                },
+                }
             }
         }
 
@@ -255,8 +254,7 @@ impl<S: Service> App for Sessions<S> {
     fn on_closed(&mut self, conn: &mut Conn, reason: CloseReason) {
         if let Some(session) = self.by_key.remove(&conn.key()) {
             for exchange in session.exchanges.values() {
-                self.service
-                    .on_finished(&exchange.finished(conn, false));
+                self.service.on_finished(&exchange.finished(conn, false));
             }
         }
         self.service.on_closed(conn.peer(), &reason);
@@ -274,27 +272,24 @@ impl Session {
                     self.last_request = self.last_request.max(id);
                     self.begin(conn, id, list, service);
                     self.write(conn, id);
-                },
+                }
                 Ok((id, h3::Event::Data)) => {
                     // No method here has a request body of any use.
                     let mut waste = [0; 4096];
                     while h3.recv_body(&mut conn.quic, id, &mut waste).is_ok() {}
-                },
+                }
                 Ok((id, h3::Event::Reset(_))) => self.drop_body(conn, id),
-                Ok(_) => {},
+                Ok(_) => {}
                 Err(h3::Error::Done) => return,
                 Err(e) => {
                     log::debug!("HTTP/3 from {}: {e}", conn.peer());
                     return;
-                },
+                }
             }
         }
     }
 
-    fn begin(
-        &mut self, conn: &Conn, id: u64, headers: Vec<Header>,
-        service: &mut impl Service,
-    ) {
+    fn begin(&mut self, conn: &Conn, id: u64, headers: Vec<Header>, service: &mut impl Service) {
         if self.exchanges.contains_key(&id) {
             // Trailers.
             return;
@@ -313,46 +308,48 @@ impl Session {
             b":status",
             response.status.to_string().as_bytes(),
         )];
-        head.extend(response.headers.iter().map(|(name, value)| {
-            Header::new(name.as_bytes(), value.as_bytes())
-        }));
-        self.exchanges.insert(id, Exchange {
-            request,
-            began: Instant::now(),
-            sent_before: conn
-                .paths()
+        head.extend(
+            response
+                .headers
                 .iter()
-                .map(|p| (p.path_id, p.sent_bytes))
-                .collect(),
-            status: response.status,
-            head: Some(head),
-            body: response.body,
-            chunk: Vec::new(),
-            chunk_start: 0,
-            body_bytes: 0,
-            is_fin_sent: false,
-        });
+                .map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes())),
+        );
+        self.exchanges.insert(
+            id,
+            Exchange {
+                request,
+                began: Instant::now(),
+                sent_before: conn
+                    .paths()
+                    .iter()
+                    .map(|p| (p.path_id, p.sent_bytes))
+                    .collect(),
+                status: response.status,
+                head: Some(head),
+                body: response.body,
+                chunk: Vec::new(),
+                chunk_start: 0,
+                body_bytes: 0,
+                is_fin_sent: false,
+            },
+        );
     }
 
     /// Writes what the transport takes of the response on stream `id`.
     fn write(&mut self, conn: &mut Conn, id: u64) {
-        let (Some(h3), Some(exchange)) =
-            (&mut self.h3, self.exchanges.get_mut(&id))
-        else {
+        let (Some(h3), Some(exchange)) = (&mut self.h3, self.exchanges.get_mut(&id)) else {
             return;
         };
         match exchange.write(conn, h3, id) {
-            Ok(()) => {},
+            Ok(()) => {}
             Err(WriteError::Gone) => self.drop_body(conn, id),
             Err(WriteError::Body(e)) => {
                 log::error!("{}: {e}", exchange.request.path);
-                let _ = conn.quic.stream_shutdown(
-                    id,
-                    quiche::Shutdown::Write,
-                    H3_INTERNAL_ERROR,
-                );
+                let _ = conn
+                    .quic
+                    .stream_shutdown(id, quiche::Shutdown::Write, H3_INTERNAL_ERROR);
                 self.drop_body(conn, id);
-            },
+            }
         }
     }
 
@@ -364,11 +361,9 @@ impl Session {
             exchange.chunk = Vec::new();
         }
         // Frees the stream if the client has only stopped reading.
-        let _ = conn.quic.stream_shutdown(
-            id,
-            quiche::Shutdown::Write,
-            H3_NO_ERROR,
-        );
+        let _ = conn
+            .quic
+            .stream_shutdown(id, quiche::Shutdown::Write, H3_NO_ERROR);
     }
 
     /// Reports the responses whose streams are over.
@@ -390,8 +385,7 @@ impl Session {
     fn stop(&mut self, conn: &mut Conn) {
         if let (Some(h3), false) = (&mut self.h3, self.is_goaway_sent) {
             let limit = self.last_request;
-            self.is_goaway_sent =
-                h3.send_goaway(&mut conn.quic, limit).is_ok();
+            self.is_goaway_sent = h3.send_goaway(&mut conn.quic, limit).is_ok();
         }
         if self.exchanges.is_empty() {
             let _ = conn.quic.close(true, H3_NO_ERROR, b"server stopping");
@@ -408,7 +402,10 @@ enum WriteError {
 
 impl Exchange {
     fn write(
-        &mut self, conn: &mut Conn, h3: &mut h3::Connection, id: u64,
+        &mut self,
+        conn: &mut Conn,
+        h3: &mut h3::Connection,
+        id: u64,
     ) -> Result<(), WriteError> {
         if let Some(head) = &self.head {
             let is_last = self.body.is_none();
@@ -416,7 +413,7 @@ impl Exchange {
                 Ok(()) => {
                     self.head = None;
                     self.is_fin_sent = is_last;
-                },
+                }
                 Err(h3::Error::StreamBlocked) => return Ok(()),
                 Err(_) => return Err(WriteError::Gone),
             }
@@ -429,8 +426,7 @@ impl Exchange {
             if self.chunk_start == self.chunk.len() {
                 self.chunk.resize(CHUNK_BYTES, 0);
                 self.chunk_start = 0;
-                let len =
-                    body.read(&mut self.chunk).map_err(WriteError::Body)?;
+                let len = body.read(&mut self.chunk).map_err(WriteError::Body)?;
                 self.chunk.truncate(len);
             }
 
@@ -441,7 +437,7 @@ impl Exchange {
                     self.chunk_start += len;
                     self.body_bytes += len as u64;
                     self.is_fin_sent = is_last;
-                },
+                }
                 Err(h3::Error::Done) => return Ok(()),
                 Err(_) => return Err(WriteError::Gone),
             }
@@ -452,8 +448,7 @@ impl Exchange {
     }
 
     fn finished(&self, conn: &Conn, is_complete: bool) -> Finished<'_> {
-        let before: HashMap<u64, u64> =
-            self.sent_before.iter().copied().collect();
+        let before: HashMap<u64, u64> = self.sent_before.iter().copied().collect();
         Finished {
             request: &self.request,
             status: self.status,
@@ -465,8 +460,7 @@ impl Exchange {
                 .into_iter()
                 .map(|path| {
                     let start = before.get(&path.path_id).copied();
-                    let sent =
-                        path.sent_bytes.saturating_sub(start.unwrap_or(0));
+                    let sent = path.sent_bytes.saturating_sub(start.unwrap_or(0));
                     (path, sent)
                 })
                 .collect(),

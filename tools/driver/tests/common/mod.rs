@@ -93,8 +93,7 @@ pub struct TestServer {
 
 impl TestServer {
     pub fn start(options: ServerOptions) -> TestServer {
-        let made =
-            rcgen::generate_simple_self_signed(["localhost".into()]).unwrap();
+        let made = rcgen::generate_simple_self_signed(["localhost".into()]).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let cert = dir.path().join("cert.pem");
         let key = dir.path().join("key.pem");
@@ -102,28 +101,17 @@ impl TestServer {
         std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
 
         let mut config = options.transport.to_quiche().unwrap();
-        load_identity(
-            &mut config,
-            cert.to_str().unwrap(),
-            key.to_str().unwrap(),
-        )
-        .unwrap();
+        load_identity(&mut config, cert.to_str().unwrap(), key.to_str().unwrap()).unwrap();
 
         let vanish = Arc::new(AtomicBool::new(false));
         let stop = Arc::new(AtomicBool::new(false));
         let (gone, stopping) = (vanish.clone(), stop.clone());
         let (tell, told) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
-            let mut server = Server::new(
-                config,
-                options.options,
-                options.sockets,
-                Pattern,
-            )
-            .unwrap();
+            let mut server =
+                Server::new(config, options.options, options.sockets, Pattern).unwrap();
             let any = ([127, 0, 0, 1], 0).into();
-            let address =
-                server.listen_on(options.listen.unwrap_or(any)).unwrap();
+            let address = server.listen_on(options.listen.unwrap_or(any)).unwrap();
             tell.send((address, server.waker())).unwrap();
 
             while !stopping.load(Ordering::SeqCst) {

@@ -38,9 +38,7 @@ impl Gaps {
         let ms = |d: Duration| d.as_millis() as u64;
         self.notable
             .iter()
-            .map(|&(at, gap)| {
-                (ms(at.saturating_duration_since(origin)), ms(gap))
-            })
+            .map(|&(at, gap)| (ms(at.saturating_duration_since(origin)), ms(gap)))
             .collect()
     }
 }
