@@ -116,7 +116,10 @@ impl Conn {
     /// The idle timeout of a client's connection, the smaller one of both
     /// sides'; `None` if neither has one.
     pub fn idle_timeout(&self) -> Option<Duration> {
-        let theirs = self.quic.peer_transport_params().map_or(0, |params| params.max_idle_timeout);
+        let theirs = self
+            .quic
+            .peer_transport_params()
+            .map_or(0, |params| params.max_idle_timeout);
         [self.idle_timeout, Duration::from_millis(theirs)]
             .into_iter()
             .filter(|timeout| !timeout.is_zero())
