@@ -253,8 +253,19 @@ impl<S: Service> App for Sessions<S> {
 
     fn on_closed(&mut self, conn: &mut Conn, reason: CloseReason) {
         if let Some(session) = self.by_key.remove(&conn.key()) {
+            // A client that has it all may close before its acknowledgment arrives.
+            let is_content = matches!(
+                &reason,
+                CloseReason::ByPeer {
+                    app: true,
+                    code: H3_NO_ERROR,
+                    ..
+                }
+            );
             for exchange in session.exchanges.values() {
-                self.service.on_finished(&exchange.finished(conn, false));
+                let is_complete = exchange.is_fin_sent && is_content;
+                self.service
+                    .on_finished(&exchange.finished(conn, is_complete));
             }
         }
         self.service.on_closed(conn.peer(), &reason);
