@@ -100,7 +100,7 @@ impl Default for TransportSettings {
             handshake_timeout: Duration::from_secs(10),
             max_path_id: Some(7),
             active_connection_id_limit: 4,
-            max_datagram_bytes: 1350,
+            max_datagram_bytes: crate::MAX_DATAGRAM_BYTES,
             hystart: true,
             grease: true,
             pacing: true,
@@ -156,6 +156,8 @@ impl TransportSettings {
         config.set_max_recv_udp_payload_size(65_527);
         config
             .set_max_send_udp_payload_size(self.max_datagram_bytes.min(crate::MAX_DATAGRAM_BYTES));
+        // Each path starts with 1200 bytes and finds out what it carries.
+        config.discover_pmtu(true);
         config.set_initial_max_data(self.max_data);
         config.set_initial_max_stream_data_bidi_local(self.max_stream_data);
         config.set_initial_max_stream_data_bidi_remote(self.max_stream_data);

@@ -45,8 +45,8 @@ pub struct TransportArgs {
     #[arg(long, value_name = "N", default_value_t = 4)]
     max_active_cids: u64,
 
-    /// Largest UDP payload to send
-    #[arg(long, value_name = "BYTES", default_value_t = 1350,
+    /// Largest UDP payload to look for on each path; the path MTU is found out
+    #[arg(long, value_name = "BYTES", default_value_t = 1472,
           value_parser = clap::value_parser!(u16).range(1200..=1472))]
     max_datagram: u16,
 
