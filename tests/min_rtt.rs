@@ -2,83 +2,26 @@
 
 mod common;
 
+use common::bench::Bench;
+use common::bench::NEW;
 use common::MS;
 use common::MSS;
 
 use std::time::Duration;
-use std::time::Instant;
 
 use mpq_decision::health::Health;
 use mpq_decision::registry::Rtt;
 use mpq_decision::registry::Status;
 use mpq_decision::sched;
 use mpq_decision::sched::Ask;
-use mpq_decision::sched::Chosen;
-use mpq_decision::sched::Connection;
 use mpq_decision::sched::PathSet;
 use mpq_decision::sched::Pick;
-use mpq_decision::sched::Scheduler;
 use mpq_decision::sched::StreamKey;
-use mpq_decision::sched::View;
 use mpq_decision::sched::Why;
 use mpq_decision::PathId;
-use mpq_decision::PathState;
-use mpq_decision::Registry;
 
-const NEW: Ask = Ask::New {
-    stream: StreamKey(0),
-};
-
-/// Paths of (RTT in ms, room in packets), window 100 packets; much to send.
-struct Bench {
-    scheduler: Chosen,
-    paths: Registry,
-    connection: Connection,
-    now: Instant,
-}
-
-impl Bench {
-    fn new(list: &[(u32, u64)]) -> Self {
-        let mut paths = Registry::new();
-        for (id, (rtt_ms, room)) in list.iter().enumerate() {
-            let path = paths.add(PathId(id as u64), MSS);
-            path.validated = true;
-            path.rtt = Some(Rtt::first(MS * *rtt_ms));
-            path.cwnd_bytes = 100 * MSS;
-            path.in_flight_bytes = (100 - room) * MSS;
-        }
-        let connection = Connection {
-            unsent_bytes: 1 << 24,
-            ..Connection::default()
-        };
-        let scheduler = sched::by_name("min-rtt").unwrap();
-        Bench {
-            scheduler,
-            paths,
-            connection,
-            now: Instant::now(),
-        }
-    }
-
-    fn path(&mut self, id: u64) -> &mut PathState {
-        self.paths.get_mut(PathId(id)).unwrap()
-    }
-
-    fn hold(&mut self, id: u64, ms: u32) {
-        self.path(id).pacing_release = Some(self.now + MS * ms);
-    }
-
-    fn pick(&mut self, ask: Ask) -> Pick {
-        self.scheduler
-            .pick(self.now, &View::new(&self.paths, &self.connection), &ask)
-    }
-
-    fn sends_on(&mut self, ask: Ask) -> u64 {
-        match self.pick(ask) {
-            Pick::Send { path, .. } => path.0,
-            other => panic!("{other:?}"),
-        }
-    }
+fn bench(list: &[(u32, u64)]) -> Bench {
+    Bench::new("min-rtt", list)
 }
 
 fn again(from: u64, why: Why) -> Ask {
@@ -97,23 +40,23 @@ fn an_unknown_name_lists_the_known_ones() {
     let error = sched::by_name("max-rtt").err().unwrap();
     assert_eq!(
         error.to_string(),
-        "no scheduler is called \"max-rtt\"; use one of: min-rtt"
+        "no scheduler is called \"max-rtt\"; use one of: min-rtt, ecf"
     );
 }
 
 #[test]
 fn least_rtt_with_room() {
-    assert_eq!(Bench::new(&[(50, 9), (20, 1), (90, 90)]).sends_on(NEW), 1);
+    assert_eq!(bench(&[(50, 9), (20, 1), (90, 90)]).sends_on(NEW), 1);
 }
 
 #[test]
 fn a_full_path_spills_to_the_next() {
-    assert_eq!(Bench::new(&[(50, 9), (20, 0), (90, 90)]).sends_on(NEW), 0);
+    assert_eq!(bench(&[(50, 9), (20, 0), (90, 90)]).sends_on(NEW), 0);
 }
 
 #[test]
 fn all_full_waits_for_the_fastest() {
-    let mut bench = Bench::new(&[(50, 0), (20, 0)]);
+    let mut bench = self::bench(&[(50, 0), (20, 0)]);
     assert_eq!(
         bench.pick(NEW),
         Pick::Wait {
@@ -125,7 +68,7 @@ fn all_full_waits_for_the_fastest() {
 
 #[test]
 fn a_last_short_packet_needs_only_its_own_room() {
-    let mut bench = Bench::new(&[(20, 0)]);
+    let mut bench = self::bench(&[(20, 0)]);
     bench.path(0).in_flight_bytes -= 100;
     bench.connection.unsent_bytes = 101;
     assert_eq!(
@@ -141,7 +84,7 @@ fn a_last_short_packet_needs_only_its_own_room() {
 
 #[test]
 fn no_path_no_pick() {
-    let mut bench = Bench::new(&[(50, 9)]);
+    let mut bench = self::bench(&[(50, 9)]);
     bench.path(0).validated = false;
     assert_eq!(bench.pick(NEW), Pick::None);
 }
@@ -149,13 +92,13 @@ fn no_path_no_pick() {
 #[test]
 fn ties_go_by_room_then_last_pick_then_id() {
     // The band: 20 + max(1, 20/16 = 1.25) = 21.25 ms. 21 is equal, 22 is not.
-    assert_eq!(Bench::new(&[(20, 5), (21, 6)]).sends_on(NEW), 1);
-    assert_eq!(Bench::new(&[(20, 5), (22, 6)]).sends_on(NEW), 0);
+    assert_eq!(bench(&[(20, 5), (21, 6)]).sends_on(NEW), 1);
+    assert_eq!(bench(&[(20, 5), (22, 6)]).sends_on(NEW), 0);
     // Small RTTs: the band is 1 ms.
-    assert_eq!(Bench::new(&[(2, 5), (3, 6)]).sends_on(NEW), 1);
+    assert_eq!(bench(&[(2, 5), (3, 6)]).sends_on(NEW), 1);
     // Equal room: the lower ID, unless the other was picked last.
-    assert_eq!(Bench::new(&[(20, 5), (20, 5)]).sends_on(NEW), 0);
-    let mut stays = Bench::new(&[(20, 5), (20, 6)]);
+    assert_eq!(bench(&[(20, 5), (20, 5)]).sends_on(NEW), 0);
+    let mut stays = bench(&[(20, 5), (20, 6)]);
     assert_eq!(stays.sends_on(NEW), 1);
     stays.path(1).in_flight_bytes += MSS;
     assert_eq!(stays.sends_on(NEW), 1);
@@ -164,7 +107,7 @@ fn ties_go_by_room_then_last_pick_then_id() {
 #[test]
 fn the_quantum_is_bounded() {
     // Room 100 packets = 120000 bytes: one batch of 64 KiB.
-    let mut bench = Bench::new(&[(20, 100)]);
+    let mut bench = self::bench(&[(20, 100)]);
     assert_eq!(
         bench.pick(NEW),
         Pick::Send {
@@ -173,7 +116,7 @@ fn the_quantum_is_bounded() {
         }
     );
     // Room 10 packets.
-    let mut bench = Bench::new(&[(20, 10)]);
+    let mut bench = self::bench(&[(20, 10)]);
     assert_eq!(
         bench.pick(NEW),
         Pick::Send {
@@ -194,8 +137,9 @@ fn the_quantum_is_bounded() {
 
 #[test]
 fn a_paced_path_is_worth_its_lead() {
-    // 30 ms ahead of the other: worth 30 ms, not 31.
-    let mut bench = Bench::new(&[(20, 9), (50, 9)]);
+    // 30 ms ahead of the other: worth 30 ms, not 31, for what fits its room of 9 packets.
+    let mut bench = self::bench(&[(20, 9), (50, 9)]);
+    bench.connection.unsent_bytes = 9 * MSS;
     bench.hold(0, 30);
     let until = bench.path(0).pacing_release;
     assert_eq!(
@@ -231,8 +175,21 @@ fn a_paced_path_is_worth_its_lead() {
 }
 
 #[test]
+fn what_a_paced_window_cannot_take_goes_elsewhere_at_once() {
+    let mut bench = self::bench(&[(20, 9), (50, 9)]);
+    bench.hold(0, 1);
+    bench.connection.unsent_bytes = 9 * MSS;
+    assert!(matches!(bench.pick(NEW), Pick::Wait { .. }));
+    bench.connection.unsent_bytes = 9 * MSS + 1;
+    assert_eq!(bench.sends_on(NEW), 1);
+    bench.connection.unsent_bytes = 1;
+    bench.connection.more_expected = true;
+    assert_eq!(bench.sends_on(NEW), 1);
+}
+
+#[test]
 fn a_new_path_is_probed_by_two_packets_and_then_comes_last() {
-    let mut bench = Bench::new(&[(20, 50), (0, 100)]);
+    let mut bench = self::bench(&[(20, 50), (0, 100)]);
     bench.path(1).rtt = None;
     assert_eq!(
         bench.pick(NEW),
@@ -262,7 +219,7 @@ fn a_new_path_is_probed_by_two_packets_and_then_comes_last() {
 
 #[test]
 fn lower_tiers_are_not_seen() {
-    let mut bench = Bench::new(&[(20, 9), (50, 9)]);
+    let mut bench = self::bench(&[(20, 9), (50, 9)]);
     bench.path(0).peer_status = Status::Backup;
     assert_eq!(bench.sends_on(NEW), 1);
     // Not even while the better path is full.
@@ -280,7 +237,7 @@ fn lower_tiers_are_not_seen() {
 
 #[test]
 fn a_dead_path_with_a_good_old_rtt_does_not_win() {
-    let mut bench = Bench::new(&[(5, 90), (300, 9)]);
+    let mut bench = self::bench(&[(5, 90), (300, 9)]);
     bench.path(0).health = Health::Failed;
     bench.path(1).health = Health::Suspect;
     assert_eq!(bench.sends_on(NEW), 1);
@@ -289,18 +246,15 @@ fn a_dead_path_with_a_good_old_rtt_does_not_win() {
 #[test]
 fn retransmissions() {
     // Lost on a healthy path: the least RTT, the same if it is that.
-    assert_eq!(
-        Bench::new(&[(20, 9), (50, 9)]).sends_on(again(0, Why::Lost)),
-        0
-    );
+    assert_eq!(bench(&[(20, 9), (50, 9)]).sends_on(again(0, Why::Lost)), 0);
     // For a probe timeout or a move: elsewhere, if there is an elsewhere.
     for why in [Why::Pto, Why::Moved] {
-        assert_eq!(Bench::new(&[(20, 9), (50, 9)]).sends_on(again(0, why)), 1);
-        assert_eq!(Bench::new(&[(20, 9), (50, 0)]).sends_on(again(0, why)), 0);
-        assert_eq!(Bench::new(&[(20, 9)]).sends_on(again(0, why)), 0);
+        assert_eq!(bench(&[(20, 9), (50, 9)]).sends_on(again(0, why)), 1);
+        assert_eq!(bench(&[(20, 9), (50, 0)]).sends_on(again(0, why)), 0);
+        assert_eq!(bench(&[(20, 9)]).sends_on(again(0, why)), 0);
     }
     // All paths in doubt: lost data goes elsewhere too.
-    let mut doubtful = Bench::new(&[(20, 9), (50, 9)]);
+    let mut doubtful = bench(&[(20, 9), (50, 9)]);
     for id in [0, 1] {
         doubtful.path(id).health = Health::Suspect;
     }
@@ -309,7 +263,7 @@ fn retransmissions() {
 
 #[test]
 fn a_datagram_needs_room_for_all_of_it() {
-    let mut bench = Bench::new(&[(20, 0), (50, 9)]);
+    let mut bench = self::bench(&[(20, 0), (50, 9)]);
     bench.path(0).in_flight_bytes -= 500;
     assert_eq!(bench.sends_on(Ask::Datagram { len_bytes: 501 }), 1);
     let short = bench.pick(Ask::Datagram { len_bytes: 500 });
@@ -336,7 +290,7 @@ fn a_path_set_forgets_the_oldest_when_full() {
 #[test]
 fn rtt_noise_within_the_band_does_not_move_a_batch() {
     // Equal room after each burst is refilled: the pick stays while the RTTs jitter by 1 ms.
-    let mut bench = Bench::new(&[(40, 20), (40, 20)]);
+    let mut bench = self::bench(&[(40, 20), (40, 20)]);
     let first = bench.sends_on(NEW);
     for jitter_us in [900, 0, 400, 1000, 100] {
         let rtt = Rtt::first(40 * MS + Duration::from_micros(jitter_us));

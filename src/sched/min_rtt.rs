@@ -6,7 +6,8 @@
 //! - Tie band: RTTs within max(1 ms, 1/16) of the least are equal; then the larger room decides,
 //!   then the last pick, then the lower path ID. Else RTT noise would move every burst.
 //! - A path that only waits for its pacer is not full: we wait for it if that costs no more than
-//!   the RTT that the next path is longer by.
+//!   the RTT that the next path is longer by, and if what is left to send fits its window. More
+//!   than that goes to the next path sooner or later, so it may go now.
 //! - A path without an RTT sample comes last, except for one probing burst of two packets in
 //!   flight, which gives it the sample.
 //!
@@ -56,6 +57,13 @@ fn held(path: &PathState, now: Instant) -> Duration {
     path.pacing_release.map_or(Duration::ZERO, |release| {
         release.saturating_duration_since(now)
     })
+}
+
+/// What the paths faster than `than` still have room for.
+fn faster_room_bytes<'a>(paths: impl Iterator<Item = &'a PathState>, than: &PathState) -> u64 {
+    paths
+        .filter(|path| srtt(path) < srtt(than))
+        .fold(0, |sum, path| sum.saturating_add(path.room_bytes()))
 }
 
 /// A new path may send two packets ahead of its turn, to be measured.
@@ -111,7 +119,7 @@ impl MinRtt {
         let small = SMALL_BURST_PACKETS * path.mss_bytes;
         let limit = match ask {
             Ask::New { .. } if wants_probing(path) => small - path.in_flight_bytes,
-            Ask::New { .. } if view.connection().unsent_bytes < path.cwnd_bytes => small,
+            Ask::New { .. } if view.connection().unsent_or_more() < path.cwnd_bytes => small,
             Ask::New { .. } | Ask::Retransmit { .. } => MAX_QUANTUM_BYTES,
             Ask::Datagram { len_bytes } => u64::from(*len_bytes),
         };
@@ -153,9 +161,15 @@ impl Scheduler for MinRtt {
         if wait.is_zero() {
             return self.send(fast, view, ask);
         }
-        let next = self.best(open.filter(|path| held(path, now).is_zero() && !avoids(path, ask)));
+        let next = self.best(
+            open.clone()
+                .filter(|path| held(path, now).is_zero() && !avoids(path, ask)),
+        );
         match next {
-            Some(next) if wait > srtt(next).saturating_sub(srtt(fast)) => {
+            Some(next)
+                if wait > srtt(next).saturating_sub(srtt(fast))
+                    || view.connection().unsent_or_more() > faster_room_bytes(open, next) =>
+            {
                 self.send(next, view, ask)
             }
             _ => Pick::Wait {

@@ -6,6 +6,7 @@
 //!
 //! To add a scheduler: one file here, one variant of [`Chosen`], one line in [`SCHEDULERS`].
 
+mod ecf;
 mod min_rtt;
 mod view;
 
@@ -16,6 +17,7 @@ use crate::health::Health;
 use crate::registry::PathId;
 use crate::UnknownName;
 
+pub use ecf::Ecf;
 pub use min_rtt::MinRtt;
 pub use view::Connection;
 pub use view::HeadStream;
@@ -290,11 +292,18 @@ pub struct Entry {
 }
 
 /// Every scheduler there is.
-pub const SCHEDULERS: &[Entry] = &[Entry {
-    name: "min-rtt",
-    summary: "the path with the least RTT that has room, the next one when it is full",
-    new: || Chosen::MinRtt(MinRtt::default()),
-}];
+pub const SCHEDULERS: &[Entry] = &[
+    Entry {
+        name: "min-rtt",
+        summary: "the path with the least RTT that has room, the next one when it is full",
+        new: || Chosen::MinRtt(MinRtt::default()),
+    },
+    Entry {
+        name: "ecf",
+        summary: "min-rtt, but the next path is left alone if the end would come later with it",
+        new: || Chosen::Ecf(Ecf::default()),
+    },
+];
 
 /// The scheduler called `name`, fresh for one connection.
 ///
@@ -314,6 +323,8 @@ pub fn by_name(name: &str) -> Result<Chosen, UnknownName> {
 pub enum Chosen {
     /// Least RTT first.
     MinRtt(MinRtt),
+    /// Earliest completion first.
+    Ecf(Ecf),
     /// One from outside this crate.
     External(Box<dyn Scheduler + Send + Sync>),
 }
@@ -322,6 +333,7 @@ impl Chosen {
     fn inner(&mut self) -> &mut dyn Scheduler {
         match self {
             Chosen::MinRtt(scheduler) => scheduler,
+            Chosen::Ecf(scheduler) => scheduler,
             Chosen::External(scheduler) => scheduler.as_mut(),
         }
     }
@@ -331,6 +343,7 @@ impl Scheduler for Chosen {
     fn pick(&mut self, now: Instant, view: &View, ask: &Ask) -> Pick {
         match self {
             Chosen::MinRtt(scheduler) => scheduler.pick(now, view, ask),
+            Chosen::Ecf(scheduler) => scheduler.pick(now, view, ask),
             Chosen::External(scheduler) => scheduler.pick(now, view, ask),
         }
     }
@@ -346,6 +359,7 @@ impl Scheduler for Chosen {
     fn next_wake(&self) -> Option<Instant> {
         match self {
             Chosen::MinRtt(scheduler) => scheduler.next_wake(),
+            Chosen::Ecf(scheduler) => scheduler.next_wake(),
             Chosen::External(scheduler) => scheduler.next_wake(),
         }
     }

@@ -87,8 +87,20 @@ pub struct Connection {
     pub reassembly_room_bytes: u64,
     /// The stream at the head of the send order, if there is one.
     pub head: Option<HeadStream>,
-    /// The application said that more will follow the bytes that are ready.
+    /// More will follow the bytes that are ready: the application said so, or it wrote all it was
+    /// allowed to.
     pub more_expected: bool,
+}
+
+impl Connection {
+    /// The bytes to be sent, without end if the application has more than it could write.
+    pub fn unsent_or_more(&self) -> u64 {
+        if self.more_expected {
+            u64::MAX
+        } else {
+            self.unsent_bytes
+        }
+    }
 }
 
 /// One moment of a connection, as a scheduler sees it. Costs a pass over the paths to make.

@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // Each test file uses its part.
 
+pub mod bench;
+
 use std::time::Duration;
 use std::time::Instant;
 

@@ -91,7 +91,7 @@ impl Default for TransportSettings {
     fn default() -> Self {
         TransportSettings {
             congestion_controller: "cubic".into(),
-            scheduler: "min-rtt".into(),
+            scheduler: "ecf".into(),
             max_data: 24 << 20,
             max_stream_data: 16 << 20,
             max_streams: 100,

@@ -18,7 +18,7 @@ pub struct TransportArgs {
     cc: String,
 
     /// Packet scheduler
-    #[arg(long = "sched", value_name = "NAME", default_value = "min-rtt")]
+    #[arg(long = "sched", value_name = "NAME", default_value = "ecf")]
     sched: String,
 
     /// Connection-wide flow control limit

@@ -1,0 +1,76 @@
+//! A scheduler in front of paths whose state the test sets.
+
+use std::time::Instant;
+
+use mpq_decision::registry::Rtt;
+use mpq_decision::sched;
+use mpq_decision::sched::Ask;
+use mpq_decision::sched::Chosen;
+use mpq_decision::sched::Connection;
+use mpq_decision::sched::Pick;
+use mpq_decision::sched::Scheduler;
+use mpq_decision::sched::StreamKey;
+use mpq_decision::sched::View;
+use mpq_decision::PathId;
+use mpq_decision::PathState;
+use mpq_decision::Registry;
+
+use super::MS;
+use super::MSS;
+
+pub const NEW: Ask = Ask::New {
+    stream: StreamKey(0),
+};
+
+/// Paths of (RTT in ms, room in packets), window 100 packets; much to send.
+pub struct Bench {
+    scheduler: Chosen,
+    pub paths: Registry,
+    pub connection: Connection,
+    pub now: Instant,
+}
+
+impl Bench {
+    /// The scheduler called `name`.
+    pub fn new(name: &str, list: &[(u32, u64)]) -> Self {
+        let mut paths = Registry::new();
+        for (id, (rtt_ms, room)) in list.iter().enumerate() {
+            let path = paths.add(PathId(id as u64), MSS);
+            path.validated = true;
+            path.rtt = Some(Rtt::first(MS * *rtt_ms));
+            path.cwnd_bytes = 100 * MSS;
+            path.in_flight_bytes = (100 - room) * MSS;
+        }
+        let connection = Connection {
+            unsent_bytes: 1 << 24,
+            ..Connection::default()
+        };
+        let scheduler = sched::by_name(name).unwrap();
+        Bench {
+            scheduler,
+            paths,
+            connection,
+            now: Instant::now(),
+        }
+    }
+
+    pub fn path(&mut self, id: u64) -> &mut PathState {
+        self.paths.get_mut(PathId(id)).unwrap()
+    }
+
+    pub fn hold(&mut self, id: u64, ms: u32) {
+        self.path(id).pacing_release = Some(self.now + MS * ms);
+    }
+
+    pub fn pick(&mut self, ask: Ask) -> Pick {
+        self.scheduler
+            .pick(self.now, &View::new(&self.paths, &self.connection), &ask)
+    }
+
+    pub fn sends_on(&mut self, ask: Ask) -> u64 {
+        match self.pick(ask) {
+            Pick::Send { path, .. } => path.0,
+            other => panic!("{other:?}"),
+        }
+    }
+}
