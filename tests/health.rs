@@ -231,10 +231,18 @@ fn the_last_path_never_fails() {
     scene
         .monitor
         .on_link_down(scene.at(0), &mut scene.paths, PathId(0));
+    scene.collect();
     scene.run_to(60_000);
     assert_eq!(scene.health(0), Health::Suspect);
-    assert_eq!(scene.monitor.next_timer(&scene.paths), None);
     assert_eq!(scene.when(0, Action::Fail), None);
+
+    // Probed like one that failed: P = 50 after the first probe, then 100 ... and once per second.
+    let mut expected = vec![0, 50, 150, 350, 750];
+    expected.extend((1550..=60_000).step_by(1000));
+    let probed =
+        |(at, _, action): &(u32, u64, Action)| (*action == Action::ProbeNow).then_some(*at);
+    let times: Vec<u32> = scene.log.iter().filter_map(probed).collect();
+    assert_eq!(times, expected);
 
     // Another path becomes usable: now it may.
     scene.paths.add(PathId(1), MSS).validated = true;
@@ -242,6 +250,28 @@ fn the_last_path_never_fails() {
     scene.collect();
     scene.monitor.tick(scene.at(60_001), &mut scene.paths);
     assert_eq!(scene.health(0), Health::Failed);
+}
+
+#[test]
+fn the_last_path_is_probed_until_it_answers() {
+    let mut scene = Scene::new(&[(20, 1.25)]);
+    scene.send(0);
+    // P = 50: suspect and probed at 50, then at 100, 200, 400 ...; nothing but a probe is sent.
+    scene.run_to(250);
+    let probes = |scene: &Scene| {
+        let is_probe = |(.., action): &&(u32, u64, Action)| *action == Action::ProbeNow;
+        scene.log.iter().filter(is_probe).count()
+    };
+    assert_eq!(probes(&scene), 3);
+    scene.ack(0, 200, 0);
+    assert_eq!(scene.health(0), Health::Healthy);
+    assert_eq!(
+        scene.when(0, Action::Cleared { spurious: false }),
+        Some(250)
+    );
+    assert_eq!(scene.monitor.next_timer(&scene.paths), None);
+    scene.run_to(10_000);
+    assert_eq!(probes(&scene), 3);
 }
 
 #[test]

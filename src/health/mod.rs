@@ -66,6 +66,7 @@ pub struct Params {
     /// Consecutive probe timeouts that fail a path by themselves.
     pub failing_ptos: u32,
     /// Bounds of the probe interval on a failed path: while another path is healthy, and while none.
+    /// The latter also holds for the last path, which is suspect for as long as it is silent.
     pub max_probe_interval: Duration,
     /// See [`Params::max_probe_interval`].
     pub max_probe_interval_alone: Duration,
@@ -209,6 +210,7 @@ impl Monitor {
             Health::Suspect => {
                 let spurious = newest_sent < watch.since;
                 watch.link_down = false;
+                watch.next_probe = None;
                 watch.enter(now, Health::Healthy);
                 self.actions.push_back((id, Action::Cleared { spurious }));
             }
@@ -245,6 +247,7 @@ impl Monitor {
         while let Some(id) = self.next_to_fail(now, paths) {
             self.fail(now, paths, id);
         }
+        self.probe_alone(now, paths);
         self.probe_failed(now, paths);
         self.drive_recovering(now, paths);
     }
@@ -260,7 +263,10 @@ impl Monitor {
         let params = &self.params;
         match watch.health {
             Health::Healthy => watch.suspect_at(path, params),
-            Health::Suspect => watch.fail_at(path, srtt_of_best_other(paths, path.id)?, params),
+            Health::Suspect => match srtt_of_best_other(paths, path.id) {
+                Some(srtt_best) => watch.fail_at(path, srtt_best, params),
+                None => watch.next_probe,
+            },
             Health::Failed => {
                 let probe = watch.next_probe?;
                 match any_other_healthy(paths, path.id) {
@@ -289,7 +295,7 @@ impl Monitor {
                 .suspect_at(path, &self.params)
                 .is_some_and(|at| at <= now);
             if watch.health == Health::Healthy && (silent || watch.fails_at_once(&self.params)) {
-                watch.enter(now, Health::Suspect);
+                watch.suspect(now, path, &self.params);
                 path.health = watch.health;
                 self.actions
                     .push_back((id, Action::Suspect { hedge_bytes }));
@@ -328,6 +334,22 @@ impl Monitor {
         }
     }
 
+    /// The last path does not fail, but is probed like one that did. The transport's own probes
+    /// back off without a bound that is of use here.
+    fn probe_alone(&mut self, now: Instant, paths: &Registry) {
+        for (id, watch) in self.watches.iter_mut() {
+            let usable = paths.get(id).is_some_and(PathState::is_usable);
+            let due = watch.health == Health::Suspect
+                && watch.next_probe.is_some_and(|at| at <= now)
+                && usable
+                && srtt_of_best_other(paths, id).is_none();
+            if due {
+                watch.probe_silent(now, self.params.max_probe_interval_alone);
+                self.actions.push_back((id, Action::ProbeNow));
+            }
+        }
+    }
+
     fn probe_failed(&mut self, now: Instant, paths: &Registry) {
         for (id, watch) in self.watches.iter_mut() {
             let usable = paths.get(id).is_some_and(PathState::is_usable);
@@ -349,7 +371,7 @@ impl Monitor {
                     true => self.params.max_probe_interval_alone,
                     false => self.params.max_probe_interval,
                 };
-                watch.probe_failed(now, max);
+                watch.probe_silent(now, max);
                 self.actions.push_back((id, Action::ProbeNow));
             }
         }

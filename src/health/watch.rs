@@ -61,7 +61,8 @@ pub(super) struct Watch {
     pub(super) link_down: bool,
     /// Consecutive probe timeouts.
     pub(super) pto_count: u32,
-    /// When a failed or recovering path is probed next; `None` once it was given up.
+    /// When a path that is not healthy is probed next; `None` once it was given up. A suspect path
+    /// is probed again only if there is no other.
     pub(super) next_probe: Option<Instant>,
     /// The probe interval that follows.
     probe_interval: Duration,
@@ -157,6 +158,19 @@ impl Watch {
         self.since = now;
     }
 
+    /// Suspects the path, which is probed at once.
+    pub(super) fn suspect(&mut self, now: Instant, path: &PathState, params: &Params) {
+        self.enter(now, Health::Suspect);
+        self.unanswered_probes = 0;
+        self.schedule_probes(now, probe_timeout(path, params));
+    }
+
+    /// The next probe is due in P, and the others in 2P, 4P and so on after it.
+    fn schedule_probes(&mut self, now: Instant, p: Duration) {
+        self.next_probe = Some(now + p);
+        self.probe_interval = 2 * p;
+    }
+
     /// Fails the path. Repeated failures lengthen the hold time of the next return.
     pub(super) fn fail(&mut self, now: Instant, path: &PathState, params: &Params) {
         let p = probe_timeout(path, params);
@@ -175,13 +189,12 @@ impl Watch {
         self.clock = AckClock::default();
         self.failed_at = now;
         self.failed_p = p;
-        self.next_probe = Some(now + p);
-        self.probe_interval = 2 * p;
+        self.schedule_probes(now, p);
         self.unanswered_probes = 0;
     }
 
-    /// A probe of a failed path goes out: intervals P, 2P, 4P and so on, up to `max`.
-    pub(super) fn probe_failed(&mut self, now: Instant, max: Duration) {
+    /// A probe of a silent path goes out: intervals P, 2P, 4P and so on, up to `max`.
+    pub(super) fn probe_silent(&mut self, now: Instant, max: Duration) {
         self.unanswered_probes += 1;
         self.next_probe = Some(now + self.probe_interval.min(max));
         self.probe_interval = (2 * self.probe_interval).min(max);

@@ -218,7 +218,7 @@ impl Peer for QuichePeer {
                 return Err(OpenError::NotYet);
             }
             quic.open_path(local, remote).map_err(|e| match e {
-                quiche::Error::OutOfIdentifiers | quiche::Error::InvalidState => OpenError::NotYet,
+                quiche::Error::OutOfIdentifiers | quiche::Error::Done => OpenError::NotYet,
                 e => OpenError::Refused(e.to_string()),
             })
         })
