@@ -1,0 +1,111 @@
+
+/*
+ * Copyright (C) Nginx, Inc.
+ * Copyright (C) 2026, the mpq authors
+ *
+ * The interface that nginx's HTTP/3 and event code know, as in nginx 1.28.3,
+ * without what was private to its own transport; and the settings of multipath.
+ */
+
+
+#ifndef _NGX_EVENT_QUIC_H_INCLUDED_
+#define _NGX_EVENT_QUIC_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+
+#define NGX_QUIC_MAX_UDP_PAYLOAD_SIZE        65527
+
+#define NGX_QUIC_DEFAULT_ACK_DELAY_EXPONENT  3
+#define NGX_QUIC_DEFAULT_MAX_ACK_DELAY       25
+#define NGX_QUIC_DEFAULT_HOST_KEY_LEN        32
+#define NGX_QUIC_SR_KEY_LEN                  32
+#define NGX_QUIC_AV_KEY_LEN                  32
+
+#define NGX_QUIC_SR_TOKEN_LEN                16
+
+#define NGX_QUIC_MIN_INITIAL_SIZE            1200
+
+#define NGX_QUIC_STREAM_SERVER_INITIATED     0x01
+#define NGX_QUIC_STREAM_UNIDIRECTIONAL       0x02
+
+#define NGX_QUIC_MAX_PATHS                   64
+
+
+typedef ngx_int_t (*ngx_quic_init_pt)(ngx_connection_t *c);
+typedef void (*ngx_quic_shutdown_pt)(ngx_connection_t *c);
+
+
+typedef struct {
+    ngx_ssl_t                     *ssl;
+
+    ngx_flag_t                     retry;
+    ngx_flag_t                     gso_enabled;
+    ngx_flag_t                     disable_active_migration;
+    ngx_msec_t                     handshake_timeout;
+    ngx_msec_t                     idle_timeout;
+    ngx_str_t                      host_key;
+    size_t                         stream_buffer_size;
+    ngx_uint_t                     max_concurrent_streams_bidi;
+    ngx_uint_t                     max_concurrent_streams_uni;
+    ngx_uint_t                     active_connection_id_limit;
+    ngx_int_t                      stream_close_code;
+    ngx_int_t                      stream_reject_code_uni;
+    ngx_int_t                      stream_reject_code_bidi;
+
+    ngx_flag_t                     multipath;
+    ngx_uint_t                     max_paths;
+    ngx_str_t                      congestion_control;   /* ends with '\0' */
+    ngx_str_t                      scheduler;            /* ends with '\0' */
+
+    ngx_quic_init_pt               init;
+    ngx_quic_shutdown_pt           shutdown;
+
+    u_char                         av_token_key[NGX_QUIC_AV_KEY_LEN];
+    u_char                         sr_token_key[NGX_QUIC_SR_KEY_LEN];
+
+    void                          *transport;  /* quiche_config, made on use */
+} ngx_quic_conf_t;
+
+
+struct ngx_quic_stream_s {
+    ngx_rbtree_node_t              node;
+    ngx_queue_t                    queue;
+    ngx_connection_t              *parent;
+    ngx_connection_t              *connection;   /* NULL once nginx closed it */
+    uint64_t                       id;
+    unsigned                       cancelable:1;
+    unsigned                       recv_fin:1;   /* the FIN was read */
+    unsigned                       recv_reset:1;
+    unsigned                       send_fin:1;   /* the FIN was written */
+    unsigned                       send_reset:1;
+};
+
+
+void ngx_quic_recvmsg(ngx_event_t *ev);
+void ngx_quic_run(ngx_connection_t *c, ngx_quic_conf_t *conf);
+ngx_connection_t *ngx_quic_open_stream(ngx_connection_t *c, ngx_uint_t bidi);
+void ngx_quic_finalize_connection(ngx_connection_t *c, ngx_uint_t err,
+    const char *reason);
+void ngx_quic_shutdown_connection(ngx_connection_t *c, ngx_uint_t err,
+    const char *reason);
+ngx_int_t ngx_quic_reset_stream(ngx_connection_t *c, ngx_uint_t err);
+ngx_int_t ngx_quic_shutdown_stream(ngx_connection_t *c, int how);
+void ngx_quic_cancelable_stream(ngx_connection_t *c);
+ngx_int_t ngx_quic_derive_key(ngx_log_t *log, const char *label,
+    ngx_str_t *secret, ngx_str_t *salt, u_char *out, size_t len);
+
+/* called by a module that comes after the event modules */
+ngx_int_t ngx_quic_init_process(ngx_cycle_t *cycle);
+void ngx_quic_exit_process(ngx_cycle_t *cycle);
+
+/*
+ * The names that quic_congestion_control and quic_scheduler accept, by index
+ * from 0; NULL after the last one.
+ */
+const char *ngx_quic_congestion_control_name(ngx_uint_t n);
+const char *ngx_quic_scheduler_name(ngx_uint_t n);
+
+#endif /* _NGX_EVENT_QUIC_H_INCLUDED_ */
