@@ -20,6 +20,7 @@
 #define NGX_QUIC_SOCKET_RETRY_DELAY  1   /* ms */
 
 
+static ngx_int_t ngx_quic_init_module(ngx_cycle_t *cycle);
 static ngx_int_t ngx_quic_create_connection(ngx_connection_t *c,
     ngx_quic_conf_t *conf, ngx_quic_header_t *pkt);
 static void ngx_quic_input_handler(ngx_event_t *rev);
@@ -45,7 +46,7 @@ ngx_module_t  ngx_quic_module = {
     NULL,                                  /* module directives */
     NGX_CORE_MODULE,                       /* module type */
     NULL,                                  /* init master */
-    ngx_quic_init_workers_module,          /* init module */
+    ngx_quic_init_module,                  /* init module */
     NULL,                                  /* init process */
     NULL,                                  /* init thread */
     NULL,                                  /* exit thread */
@@ -55,12 +56,31 @@ ngx_module_t  ngx_quic_module = {
 };
 
 
+static ngx_int_t
+ngx_quic_init_module(ngx_cycle_t *cycle)
+{
+    if (ngx_quic_init_workers_module(cycle) != NGX_OK
+        || ngx_quic_init_status_module(cycle) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
 /* after the event module's: sockets have connections, and events work */
 
 ngx_int_t
 ngx_quic_init_process(ngx_cycle_t *cycle)
 {
-    if (ngx_quic_init_listeners(cycle) != NGX_OK
+    if (ngx_process != NGX_PROCESS_WORKER && ngx_process != NGX_PROCESS_SINGLE)
+    {
+        return NGX_OK;
+    }
+
+    if (ngx_quic_init_status(cycle) != NGX_OK
+        || ngx_quic_init_listeners(cycle) != NGX_OK
         || ngx_quic_init_cids(cycle) != NGX_OK
         || ngx_quic_init_workers(cycle) != NGX_OK)
     {
@@ -162,6 +182,7 @@ ngx_quic_create_connection(ngx_connection_t *c, ngx_quic_conf_t *conf,
     ngx_queue_init(&qc->uninitialized);
     ngx_queue_init(&qc->closed);
     ngx_queue_init(&qc->free_streams);
+    ngx_queue_init(&qc->blocked);
 
     ngx_rbtree_init(&qc->streams, &qc->sentinel, ngx_quic_rbtree_insert_stream);
 
@@ -230,6 +251,8 @@ ngx_quic_create_connection(ngx_connection_t *c, ngx_quic_conf_t *conf,
     }
 
     c->udp = &qc->udp;
+
+    ngx_quic_status_open(c);
 
     len = ngx_quic_early_data_context(conf, buf, sizeof(buf));
 
@@ -388,6 +411,7 @@ ngx_quic_update_paths(ngx_connection_t *c)
         qc->established = 1;
         c->ssl->handshaked = 1;
         changed = 1;
+        ngx_quic_status->established++;
 
 #if (NGX_DEBUG)
         ngx_ssl_handshake_log(c);
@@ -458,6 +482,8 @@ ngx_quic_push_handler(ngx_event_t *ev)
         ngx_quic_close_connection(c, NGX_DONE);
         return;
     }
+
+    ngx_quic_wake_streams(qc);
 
     ngx_quic_set_timer(c);
 }
@@ -684,6 +710,7 @@ ngx_quic_close_connection(ngx_connection_t *c, ngx_int_t rc)
         ngx_del_timer(&qc->close);
     }
 
+    ngx_quic_status_close(c);
     ngx_quic_close_cids(c);
     ngx_quic_free_pending(qc);
 

@@ -74,6 +74,7 @@ struct ngx_quic_stream_s {
     ngx_rbtree_node_t              node;
     ngx_queue_t                    queue;
     ngx_connection_t              *parent;
+    ngx_queue_t                    blocked;      /* in the connection's queue */
     ngx_connection_t              *connection;   /* NULL once nginx closed it */
     uint64_t                       id;
     unsigned                       cancelable:1;
@@ -81,6 +82,7 @@ struct ngx_quic_stream_s {
     unsigned                       recv_reset:1;
     unsigned                       send_fin:1;   /* the FIN was written */
     unsigned                       send_reset:1;
+    unsigned                       is_blocked:1; /* by stream_buffer_size */
 };
 
 
@@ -107,5 +109,65 @@ void ngx_quic_exit_process(ngx_cycle_t *cycle);
  */
 const char *ngx_quic_congestion_control_name(ngx_uint_t n);
 const char *ngx_quic_scheduler_name(ngx_uint_t n);
+
+/* what a status page shows; text ends with '\0' */
+
+#define NGX_QUIC_STATUS_PATHS        8
+#define NGX_QUIC_STATUS_CONNECTIONS  128
+
+typedef struct {
+    uint64_t                       id;
+    uint64_t                       sent;         /* octets */
+    uint64_t                       received;     /* octets */
+    uint64_t                       lost;         /* octets */
+    uint64_t                       rtt;          /* microseconds */
+    uint64_t                       window;       /* octets */
+    const char                    *status;
+    const char                    *health;
+    u_char                         local[NGX_SOCKADDR_STRLEN + 1];
+    u_char                         peer[NGX_SOCKADDR_STRLEN + 1];
+} ngx_quic_path_info_t;
+
+typedef struct {
+    ngx_atomic_uint_t              number;
+    ngx_msec_t                     age;
+    ngx_uint_t                     multipath;    /* unsigned  multipath:1; */
+    u_char                         congestion_control[32];
+    u_char                         scheduler[32];
+    ngx_uint_t                     npaths;
+    ngx_quic_path_info_t           paths[NGX_QUIC_STATUS_PATHS];
+} ngx_quic_info_t;
+
+/* counters since the worker's start, but for those of what there is now */
+typedef struct {
+    uint32_t                       generation;
+    ngx_pid_t                      pid;
+    ngx_msec_t                     updated;
+    uint64_t                       connections;  /* now */
+    uint64_t                       multipath;    /* now */
+    uint64_t                       paths;        /* now */
+    uint64_t                       accepted;
+    uint64_t                       established;
+    uint64_t                       retries;
+    uint64_t                       resets;
+    uint64_t                       handed_over;
+    uint64_t                       blocked;
+    uint64_t                       sent[NGX_QUIC_STATUS_PATHS];      /* octets */
+    uint64_t                       received[NGX_QUIC_STATUS_PATHS];  /* octets */
+    ngx_uint_t                     nconnections;
+    ngx_quic_info_t                list[NGX_QUIC_STATUS_CONNECTIONS];
+} ngx_quic_status_t;
+
+/* the paths of a connection or a stream's connection; the number of them */
+ngx_uint_t ngx_quic_get_paths(ngx_connection_t *c, ngx_quic_path_info_t *paths,
+    ngx_uint_t max);
+ngx_quic_conf_t *ngx_quic_get_conf(ngx_connection_t *c);
+ngx_uint_t ngx_quic_is_multipath(ngx_connection_t *c);
+
+/* asks for the tables to be kept up to date: while reading the configuration */
+void ngx_quic_enable_status(void);
+
+/* the worker's table, or NULL; this worker's is brought up to date */
+ngx_quic_status_t *ngx_quic_get_status(ngx_uint_t worker);
 
 #endif /* _NGX_EVENT_QUIC_H_INCLUDED_ */

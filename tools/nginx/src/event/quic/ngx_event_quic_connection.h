@@ -15,6 +15,7 @@
  *   ngx_event_quic_tokens.c   address validation and reset tokens, keys
  *   ngx_event_quic_conf.c     quiche's configuration from nginx's
  *   ngx_event_quic_bpf.c      the kernel picks the worker
+ *   ngx_event_quic_status.c   what is going on, for logs and status pages
  */
 
 
@@ -117,6 +118,7 @@ typedef struct {
 
 struct ngx_quic_connection_s {
     ngx_udp_connection_t          udp;         /* what c->udp points to */
+    ngx_queue_t                   queue;       /* of the worker */
 
     quiche_conn                  *conn;
     ngx_quic_conf_t              *conf;
@@ -129,6 +131,7 @@ struct ngx_quic_connection_s {
     ngx_queue_t                   uninitialized;
     ngx_queue_t                   closed;      /* closed by nginx, not yet sent */
     ngx_queue_t                   free_streams;
+    ngx_queue_t                   blocked;     /* with full buffers */
     ngx_uint_t                    nactive;     /* not cancelable, not closed */
     uint64_t                      client_bidi; /* the next IDs, by kind, as */
     uint64_t                      client_uni;  /* counted by RFC 9000, 2.1 */
@@ -190,6 +193,7 @@ void ngx_quic_rbtree_insert_stream(ngx_rbtree_node_t *temp,
     ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
 ngx_int_t ngx_quic_init_streams(ngx_connection_t *c);
 void ngx_quic_update_streams(ngx_connection_t *c);
+void ngx_quic_wake_streams(ngx_quic_connection_t *qc);
 ngx_int_t ngx_quic_close_streams(ngx_connection_t *c);
 ngx_int_t ngx_quic_streams_done(ngx_quic_connection_t *qc);
 
@@ -213,6 +217,14 @@ ngx_int_t ngx_quic_hand_over(ngx_quic_datagram_t *dgram, u_char *cid,
     ngx_log_t *log);
 ngx_int_t ngx_quic_hand_over_to_successor(ngx_quic_datagram_t *dgram,
     ngx_log_t *log);
+
+/* ngx_event_quic_status.c */
+extern ngx_quic_status_t  *ngx_quic_status;      /* of this worker */
+
+ngx_int_t ngx_quic_init_status_module(ngx_cycle_t *cycle);
+ngx_int_t ngx_quic_init_status(ngx_cycle_t *cycle);
+void ngx_quic_status_open(ngx_connection_t *c);
+void ngx_quic_status_close(ngx_connection_t *c);
 
 /* ngx_event_quic_tokens.c */
 ngx_int_t ngx_quic_new_sr_token(ngx_log_t *log, u_char *id, size_t len,

@@ -267,6 +267,7 @@ ngx_quic_send_messages(ngx_connection_t *c, ngx_quic_message_t *msgs,
         if (err == NGX_EAGAIN || err == ENOBUFS) {
             ngx_log_debug0(NGX_LOG_DEBUG_EVENT, c->log, err,
                            "quic sendmmsg() not ready");
+            ngx_quic_status->blocked++;
             *sent = i;
             return NGX_AGAIN;
         }

@@ -312,6 +312,8 @@ ngx_quic_send_retry(ngx_connection_t *c, ngx_quic_conf_t *conf,
         return NGX_ERROR;
     }
 
+    ngx_quic_status->retries++;
+
     ngx_log_debug2(NGX_LOG_DEBUG_EVENT, c->log, 0,
                    "quic retry packet sent to %*xs", pkt->scid_len, pkt->scid);
 
@@ -366,6 +368,8 @@ ngx_quic_send_stateless_reset(ngx_connection_t *c, ngx_quic_conf_t *conf,
 
     ngx_log_debug0(NGX_LOG_DEBUG_EVENT, c->log, 0,
                    "quic stateless reset sent");
+
+    ngx_quic_status->resets++;
 
     (void) ngx_quic_send_datagram(c, buf, len);
 

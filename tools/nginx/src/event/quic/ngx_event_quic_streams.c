@@ -38,6 +38,8 @@ static ssize_t ngx_quic_stream_send(ngx_connection_t *c, u_char *buf,
     size_t size);
 static ngx_chain_t *ngx_quic_stream_send_chain(ngx_connection_t *c,
     ngx_chain_t *in, off_t limit);
+static void ngx_quic_block_stream(ngx_quic_connection_t *qc,
+    ngx_quic_stream_t *qs);
 static void ngx_quic_stream_cleanup_handler(void *data);
 static void ngx_quic_free_stream(ngx_quic_connection_t *qc,
     ngx_quic_stream_t *qs);
@@ -259,7 +261,7 @@ ngx_quic_writable_stream(ngx_connection_t *c, uint64_t id)
         qs->send_reset = 1;
         wev->error = 1;
 
-    } else if (rc != 1 || wev->ready) {
+    } else if (rc != 1 || wev->ready || qs->is_blocked) {
         return;
     }
 
@@ -740,7 +742,7 @@ ngx_quic_stream_send(ngx_connection_t *c, u_char *buf, size_t size)
 static ngx_chain_t *
 ngx_quic_stream_send_chain(ngx_connection_t *c, ngx_chain_t *in, off_t limit)
 {
-    off_t                   total;
+    off_t                   total, room;
     size_t                  size;
     ssize_t                 n;
     uint64_t                code;
@@ -756,6 +758,23 @@ ngx_quic_stream_send_chain(ngx_connection_t *c, ngx_chain_t *in, off_t limit)
     if (qs->send_fin || qs->send_reset || qc->closing) {
         wev->error = 1;
         return NGX_CHAIN_ERROR;
+    }
+
+    /*
+     * quiche would take as much as the congestion windows allow; a buffer of
+     * the configured size suffices to keep them full, and stays in the cache
+     */
+
+    room = (off_t) qc->conf->stream_buffer_size
+           - quiche_conn_stream_unsent(qc->conn, qs->id);
+
+    if (room <= 0) {
+        ngx_quic_block_stream(qc, qs);
+        return in;
+    }
+
+    if (limit == 0 || limit > room) {
+        limit = room;
     }
 
     total = 0;
@@ -780,13 +799,11 @@ ngx_quic_stream_send_chain(ngx_connection_t *c, ngx_chain_t *in, off_t limit)
             continue;
         }
 
-        if (limit) {
-            if (total == limit) {
-                break;
-            }
-
-            size = (size_t) ngx_min((off_t) size, limit - total);
+        if (total == limit) {
+            break;
         }
+
+        size = (size_t) ngx_min((off_t) size, limit - total);
 
         n = quiche_conn_stream_send(qc->conn, qs->id, b->pos, size, false,
                                     &code);
@@ -822,12 +839,57 @@ ngx_quic_stream_send_chain(ngx_connection_t *c, ngx_chain_t *in, off_t limit)
         }
     }
 
+    if (total == room) {
+        ngx_quic_block_stream(qc, qs);
+    }
+
     ngx_log_debug2(NGX_LOG_DEBUG_EVENT, c->log, 0,
                    "quic stream id:0x%xL send_chain: %O", qs->id, total);
 
     ngx_quic_post_push(qc);
 
     return in;
+}
+
+
+static void
+ngx_quic_block_stream(ngx_quic_connection_t *qc, ngx_quic_stream_t *qs)
+{
+    qs->connection->write->ready = 0;
+
+    if (!qs->is_blocked) {
+        qs->is_blocked = 1;
+        ngx_queue_insert_tail(&qc->blocked, &qs->blocked);
+    }
+}
+
+
+/* after output: streams whose buffers have room again */
+
+void
+ngx_quic_wake_streams(ngx_quic_connection_t *qc)
+{
+    ssize_t             n;
+    ngx_queue_t        *q;
+    ngx_quic_stream_t  *qs;
+
+    q = ngx_queue_head(&qc->blocked);
+
+    while (q != ngx_queue_sentinel(&qc->blocked)) {
+        qs = ngx_queue_data(q, ngx_quic_stream_t, blocked);
+        q = ngx_queue_next(q);
+
+        n = quiche_conn_stream_unsent(qc->conn, qs->id);
+
+        if (n > (ssize_t) (qc->conf->stream_buffer_size / 2)) {
+            continue;
+        }
+
+        ngx_queue_remove(&qs->blocked);
+        qs->is_blocked = 0;
+
+        ngx_quic_set_event(qs->connection->write);
+    }
 }
 
 
@@ -865,7 +927,6 @@ ngx_quic_reset_stream(ngx_connection_t *c, ngx_uint_t err)
 ngx_int_t
 ngx_quic_shutdown_stream(ngx_connection_t *c, int how)
 {
-    ssize_t                 n;
     uint64_t                code;
     ngx_quic_stream_t      *qs;
     ngx_quic_connection_t  *qc;
@@ -880,10 +941,7 @@ ngx_quic_shutdown_stream(ngx_connection_t *c, int how)
 
         /* needs no room in a window */
 
-        n = quiche_conn_stream_send(qc->conn, qs->id, NULL, 0, true, &code);
-
-        ngx_log_debug2(NGX_LOG_DEBUG_EVENT, c->log, 0,
-                       "quic stream id:0x%xL send fin: %z", qs->id, n);
+        (void) quiche_conn_stream_send(qc->conn, qs->id, NULL, 0, true, &code);
     }
 
     if ((how == NGX_RDWR_SHUTDOWN || how == NGX_READ_SHUTDOWN)
@@ -923,6 +981,10 @@ ngx_quic_stream_cleanup_handler(void *data)
     }
 
     qs->connection = NULL;
+
+    if (qs->is_blocked) {
+        ngx_queue_remove(&qs->blocked);
+    }
 
     if (!qs->cancelable) {
         qc->nactive--;

@@ -109,10 +109,7 @@ ngx_quic_init_workers(ngx_cycle_t *cycle)
         n += ls[i].quic;
     }
 
-    if (n == 0
-        || (ngx_process != NGX_PROCESS_WORKER
-            && ngx_process != NGX_PROCESS_SINGLE))
-    {
+    if (n == 0) {
         return NGX_OK;
     }
 
@@ -312,6 +309,8 @@ ngx_quic_pass(ngx_quic_datagram_t *dgram, uint32_t process, ngx_log_t *log)
     n = sendmsg(ngx_quic_handover->fd, &msg, MSG_DONTWAIT);
 
     if (n != -1) {
+        ngx_quic_status->handed_over++;
+
         ngx_log_debug2(NGX_LOG_DEBUG_EVENT, log, 0,
                        "quic datagram of %uz octets to process %08xD",
                        dgram->len, process);
