@@ -77,6 +77,7 @@ struct ngx_quic_stream_s {
     ngx_queue_t                    blocked;      /* in the connection's queue */
     ngx_connection_t              *connection;   /* NULL once nginx closed it */
     uint64_t                       id;
+    ngx_buf_t                     *buffer;       /* of our unidirectional ones */
     unsigned                       cancelable:1;
     unsigned                       recv_fin:1;   /* the FIN was read */
     unsigned                       recv_reset:1;

@@ -17,6 +17,9 @@
 
 #define NGX_QUIC_DEFAULT_URGENCY  127
 
+/* for instructions of HTTP/3 that wait for a window */
+#define NGX_QUIC_UNI_BUFFER_SIZE  4096
+
 
 static void ngx_quic_readable_stream(ngx_connection_t *c, uint64_t id);
 static void ngx_quic_writable_stream(ngx_connection_t *c, uint64_t id);
@@ -36,6 +39,10 @@ static ssize_t ngx_quic_stream_recv(ngx_connection_t *c, u_char *buf,
     size_t size);
 static ssize_t ngx_quic_stream_send(ngx_connection_t *c, u_char *buf,
     size_t size);
+static ssize_t ngx_quic_stream_send_uni(ngx_connection_t *c, u_char *buf,
+    size_t size);
+static ngx_int_t ngx_quic_flush_uni(ngx_quic_connection_t *qc,
+    ngx_quic_stream_t *qs);
 static ngx_chain_t *ngx_quic_stream_send_chain(ngx_connection_t *c,
     ngx_chain_t *in, off_t limit);
 static void ngx_quic_block_stream(ngx_quic_connection_t *qc,
@@ -249,6 +256,11 @@ ngx_quic_writable_stream(ngx_connection_t *c, uint64_t id)
     qs = ngx_quic_find_stream(qc, id);
 
     if (qs == NULL || qs->connection == NULL || qs->send_reset) {
+        return;
+    }
+
+    if (qs->buffer) {
+        (void) ngx_quic_flush_uni(qc, qs);
         return;
     }
 
@@ -715,8 +727,17 @@ ngx_quic_stream_recv(ngx_connection_t *c, u_char *buf, size_t size)
 static ssize_t
 ngx_quic_stream_send(ngx_connection_t *c, u_char *buf, size_t size)
 {
-    ngx_buf_t    b;
-    ngx_chain_t  cl;
+    ngx_buf_t           b;
+    ngx_chain_t         cl;
+    ngx_quic_stream_t  *qs;
+
+    qs = c->quic;
+
+    if ((qs->id & NGX_QUIC_STREAM_UNIDIRECTIONAL)
+        && (qs->id & NGX_QUIC_STREAM_SERVER_INITIATED))
+    {
+        return ngx_quic_stream_send_uni(c, buf, size);
+    }
 
     ngx_memzero(&b, sizeof(ngx_buf_t));
 
@@ -736,6 +757,87 @@ ngx_quic_stream_send(ngx_connection_t *c, u_char *buf, size_t size)
     }
 
     return b.pos - buf;
+}
+
+
+/*
+ * HTTP/3 does not expect that its control streams take less than all, which
+ * quiche does while the congestion windows are full
+ */
+
+static ssize_t
+ngx_quic_stream_send_uni(ngx_connection_t *c, u_char *buf, size_t size)
+{
+    ngx_buf_t              *b;
+    ngx_quic_stream_t      *qs;
+    ngx_quic_connection_t  *qc;
+
+    qs = c->quic;
+    qc = ngx_quic_get_connection(qs->parent);
+
+    if (qs->send_fin || qs->send_reset || qc->closing) {
+        c->write->error = 1;
+        return NGX_ERROR;
+    }
+
+    b = qs->buffer;
+
+    if (b == NULL) {
+        b = ngx_create_temp_buf(c->pool, NGX_QUIC_UNI_BUFFER_SIZE);
+        if (b == NULL) {
+            return NGX_ERROR;
+        }
+
+        qs->buffer = b;
+    }
+
+    if ((size_t) (b->end - b->last) < size) {
+        ngx_log_error(NGX_LOG_INFO, c->log, 0,
+                      "quic client does not read stream id:0x%xL", qs->id);
+        c->write->error = 1;
+        return NGX_ERROR;
+    }
+
+    b->last = ngx_cpymem(b->last, buf, size);
+    c->sent += size;
+
+    return ngx_quic_flush_uni(qc, qs) == NGX_OK ? (ssize_t) size : NGX_ERROR;
+}
+
+
+static ngx_int_t
+ngx_quic_flush_uni(ngx_quic_connection_t *qc, ngx_quic_stream_t *qs)
+{
+    ssize_t     n;
+    uint64_t    code;
+    ngx_buf_t  *b;
+
+    b = qs->buffer;
+
+    if (b == NULL || b->pos == b->last) {
+        return NGX_OK;
+    }
+
+    n = quiche_conn_stream_send(qc->conn, qs->id, b->pos, b->last - b->pos,
+                                false, &code);
+
+    if (n == QUICHE_ERR_DONE) {
+        /* goes on when the stream is writable */
+        n = 0;
+    }
+
+    if (n < 0) {
+        qs->connection->write->error = 1;
+        return NGX_ERROR;
+    }
+
+    ngx_memmove(b->start, b->pos + n, b->last - b->pos - n);
+    b->last = b->start + (b->last - b->pos - n);
+    b->pos = b->start;
+
+    ngx_quic_post_push(qc);
+
+    return NGX_OK;
 }
 
 

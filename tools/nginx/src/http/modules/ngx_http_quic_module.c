@@ -86,22 +86,22 @@ static ngx_http_quic_metric_t  ngx_http_quic_metrics[] = {
     { "paths", "gauge", "Paths that carry data.",
       offsetof(ngx_quic_status_t, paths) },
 
-    { "accepted_total", "counter", "Connections begun by clients.",
+    { "accepted", "counter", "Connections begun by clients.",
       offsetof(ngx_quic_status_t, accepted) },
 
-    { "established_total", "counter", "Handshakes completed.",
+    { "established", "counter", "Handshakes completed.",
       offsetof(ngx_quic_status_t, established) },
 
-    { "retries_total", "counter", "Retry packets sent.",
+    { "retries", "counter", "Retry packets sent.",
       offsetof(ngx_quic_status_t, retries) },
 
-    { "stateless_resets_total", "counter", "Stateless resets sent.",
+    { "stateless_resets", "counter", "Stateless resets sent.",
       offsetof(ngx_quic_status_t, resets) },
 
-    { "handed_over_total", "counter", "Datagrams passed to another worker.",
+    { "handed_over", "counter", "Datagrams passed to another worker.",
       offsetof(ngx_quic_status_t, handed_over) },
 
-    { "send_blocked_total", "counter",
+    { "send_blocked", "counter",
       "Times the kernel had no room for datagrams.",
       offsetof(ngx_quic_status_t, blocked) },
 
@@ -454,6 +454,7 @@ ngx_http_quic_json_connection(u_char *p, u_char *last, ngx_uint_t worker,
 static u_char *
 ngx_http_quic_prometheus(u_char *p, u_char *last)
 {
+    char                    *suffix;
     uint64_t                *value;
     ngx_uint_t               i, n, k;
     ngx_quic_status_t       *st;
@@ -461,16 +462,18 @@ ngx_http_quic_prometheus(u_char *p, u_char *last)
 
     for (n = 0; ngx_http_quic_metrics[n].name; n++) {
         m = &ngx_http_quic_metrics[n];
+        suffix = (m->type[0] == 'c') ? "_total" : "";
 
         p = ngx_slprintf(p, last,
-                         "# HELP nginx_quic_%s %s\n# TYPE nginx_quic_%s %s\n",
-                         m->name, m->help, m->name, m->type);
+                         "# HELP nginx_quic_%s%s %s\n"
+                         "# TYPE nginx_quic_%s%s %s\n",
+                         m->name, suffix, m->help, m->name, suffix, m->type);
 
         for (i = 0; (st = ngx_quic_get_status(i)) != NULL; i++) {
             value = (uint64_t *) ((u_char *) st + m->offset);
 
-            p = ngx_slprintf(p, last, "nginx_quic_%s{worker=\"%ui\"} %uL\n",
-                             m->name, i, *value);
+            p = ngx_slprintf(p, last, "nginx_quic_%s%s{worker=\"%ui\"} %uL\n",
+                             m->name, suffix, i, *value);
         }
     }
 
