@@ -3,7 +3,6 @@ import json
 import os
 import re
 import random
-import shutil
 import signal
 import socket
 import subprocess
@@ -71,16 +70,18 @@ class Nginx:
         self.content = content
         self.port = port
         self.master: subprocess.Popen | None = None
+        self.daemon = False
         (directory / "logs").mkdir()
         self.config = directory / "nginx.conf"
 
     def write(self, *, listen: list[str] | None = None, server: str = "", http: str = "",
-              main: str = "", workers: int = 1, location: str = "", servers: str = "") -> None:
+              main: str = "", workers: int = 1, location: str = "", servers: str = "",
+              daemon: bool = False) -> None:
         listen = listen or ["127.0.0.1:{port} quic reuseport"]
         listens = "\n".join(f"        listen {item.format(port=self.port)};" for item in listen)
+        self.daemon = daemon
         self.config.write_text(f"""
-daemon off;
-master_process on;
+daemon {"on" if daemon else "off"};
 worker_processes {workers};
 pid {self.directory}/nginx.pid;
 error_log {self.directory}/logs/error.log info;
@@ -132,7 +133,7 @@ http {{
     def wait_for(self, condition, why: str, seconds: float = 20) -> None:
         end = time.monotonic() + seconds
         while not condition():
-            assert self.master is None or self.master.poll() is None, self.errors()
+            assert self.daemon or self.master is None or self.master.poll() is None, self.errors()
             assert time.monotonic() < end, f"{why}\n{self.errors()}"
             time.sleep(0.05)
 
@@ -169,7 +170,13 @@ http {{
     def stop(self) -> None:
         if self.master is None:
             return
-        if self.master.poll() is None:
+        if self.daemon and self.master.wait() == 0 and (self.directory / "nginx.pid").exists():
+            os.kill(self.pid(), signal.SIGTERM)
+            end = time.monotonic() + 20
+            while (self.directory / "nginx.pid").exists():
+                assert time.monotonic() < end, "nginx did not stop"
+                time.sleep(0.05)
+        elif self.master.poll() is None:
             self.master.send_signal(signal.SIGTERM)
             try:
                 self.master.wait(20)

@@ -1,5 +1,6 @@
 """HTTP/3 with aioquic, for the tests: a client that knows nothing of multipath."""
 import asyncio
+import socket
 import ssl
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -113,6 +114,24 @@ async def connection(port: int, host: str = "127.0.0.1", name: str = "localhost"
         session_ticket_handler=tickets.append if tickets is not None else None,
     ) as client:
         yield client
+
+
+class _Forward(asyncio.DatagramProtocol):
+    def __init__(self, client: Client):
+        self.client = client
+
+    def datagram_received(self, data, addr):
+        self.client.datagram_received(data, addr)
+
+
+async def rebind(client: Client) -> None:
+    """Go on from another port, as behind a NAT that has forgotten."""
+    # As aioquic's own: IPv6, for IPv4 too.
+    sock = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    sock.bind(("::", 0, 0, 0))
+    client._transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
+        lambda: _Forward(client), sock=sock)
 
 
 def run(conversation):

@@ -8,7 +8,7 @@ import pytest
      "cubic, reno, bbr2_gcongestion, "),
     ("quic_scheduler fastest;",
      'unknown scheduler "fastest" in "quic_scheduler", it must be one of: min-rtt'),
-    ("quic_max_paths 0;", "value must be equal to or greater than 1"),
+    ("quic_max_paths 0;", "value must be between 1 and 64"),
     ("quic_max_paths 1000;", "value must be between 1 and 64"),
     ("quic_multipath maybe;", 'it must be "on" or "off"'),
     ("quic_multipath on; quic_multipath off;", '"quic_multipath" directive is duplicate'),

@@ -30,11 +30,17 @@ def test_two_paths(nginx, mpq):
     ["{port} quic reuseport"],
     ["127.0.0.1:{port} quic reuseport", "127.0.0.2:{port} quic reuseport"],
 ])
-@pytest.mark.parametrize("scheduler", ["min-rtt", None])
-def test_listeners_and_schedulers(make_nginx, mpq, listen, scheduler):
-    extra = f"quic_scheduler {scheduler};" if scheduler else ""
-    nginx = make_nginx(listen=listen, server="quic_multipath on; quic_gso on;" + extra)
+@pytest.mark.parametrize("gso", ["on", "off"])
+def test_listeners(make_nginx, mpq, listen, gso):
+    nginx = make_nginx(listen=listen, server=f"quic_multipath on; quic_gso {gso};")
     check(nginx, mpq, paths=("127.0.0.1", "127.0.0.3", "127.0.0.4"))
+
+
+def test_ipv6(make_nginx, mpq):
+    nginx = make_nginx(listen=["[::]:{port} quic reuseport"], server="quic_multipath on;")
+    body, report = mpq.get(f"https://[::1]:{nginx.port}/8m.bin", paths=("::1",))
+    assert len(body) == 8_000_000
+    assert report["paths"][0]["local"].startswith("[::1]:")
 
 
 @pytest.mark.parametrize("controller", ["lia", "olia", "cubic", "reno", "bbr2_gcongestion"])

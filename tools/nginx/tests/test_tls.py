@@ -58,8 +58,13 @@ def test_resumption_and_early_data(make_nginx, early_data):
     assert response.headers.get("x-early", "") == ("1" if early_data == "on" else "")
 
 
-def test_early_data_after_limits_changed(make_nginx):
-    nginx = make_nginx(server="ssl_early_data on;")
+def test_early_data_is_refused_after_limits_changed(make_nginx):
+    # The tickets' key must outlive the reload.
+    key = "ssl_early_data on; ssl_session_ticket_key {0}/ticket.key;"
+    nginx = make_nginx(start=False)
+    (nginx.directory / "ticket.key").write_bytes(bytes(range(80)))
+    nginx.write(server=key.format(nginx.directory) + 'add_header x-early "$ssl_early_data";')
+    nginx.start()
     tickets = []
 
     async def fetch(**options):
@@ -67,11 +72,15 @@ def test_early_data_after_limits_changed(make_nginx):
                                  **options) as client:
             response = await client.request("/hello.txt")
             await asyncio.sleep(0.1)
-            return response, client.quic.tls._early_data_accepted \
-                if hasattr(client.quic.tls, "_early_data_accepted") \
-                else client.quic.tls.early_data_accepted
+            return response
     h3.run(fetch())
-    assert h3.run(fetch(session_ticket=tickets[-1])) [1]
+    assert h3.run(fetch(session_ticket=tickets[-1])).headers["x-early"] == "1"
+
+    nginx.config.write_text(nginx.config.read_text().replace(
+        "http3 on;", "http3 on; http3_max_concurrent_streams 7;"))
+    nginx.reload()
+    response = h3.run(fetch(session_ticket=tickets[-1]))
+    assert response.status == 200 and "x-early" not in response.headers
 
 
 def test_sni(make_nginx):
@@ -136,11 +145,6 @@ def test_version_negotiation(nginx):
 
 
 def test_stateless_reset(nginx):
-    async def conversation():
-        async with h3.connection(nginx.port) as client:
-            await client.request("/hello.txt")
-            # nginx forgets everything, but for the key.
-            return client
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.settimeout(5)
         s.connect(("127.0.0.1", nginx.port))
@@ -149,34 +153,20 @@ def test_stateless_reset(nginx):
         assert 21 <= len(answer) < 102 and answer[0] & 0xc0 == 0x40
 
 
-def test_idle_timeout_and_keepalive(make_nginx):
+def test_keepalive_timeout(make_nginx):
     nginx = make_nginx(http="keepalive_timeout 1s;")
 
     async def conversation():
         async with h3.connection(nginx.port, idle_timeout=30) as client:
             await client.request("/hello.txt")
             await asyncio.wait_for(client.wait_closed(), 5)
-            return client.terminated.error_code
-    assert h3.run(conversation()) == 0x100     # H3_NO_ERROR
+    h3.run(conversation())
 
 
 def test_rebinding(nginx):
     async def conversation():
         async with h3.connection(nginx.port) as client:
             assert (await client.request("/hello.txt")).status == 200
-            # From a new port of the same host.
-            loop = asyncio.get_running_loop()
-            transport, _ = await loop.create_datagram_endpoint(
-                lambda: Forward(client), local_addr=("127.0.0.1", 0))
-            client._transport = transport
-            responses = [await client.request("/1m.bin") for _ in range(3)]
-            transport.close()
-            return responses
-
-    class Forward(asyncio.DatagramProtocol):
-        def __init__(self, client):
-            self.client = client
-
-        def datagram_received(self, data, addr):
-            self.client.datagram_received(data, addr)
+            await h3.rebind(client)
+            return [await client.request("/1m.bin") for _ in range(3)]
     assert all(len(r.body) == 1_000_000 for r in h3.run(conversation()))

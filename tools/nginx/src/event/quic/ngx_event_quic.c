@@ -20,6 +20,9 @@
 #define NGX_QUIC_SOCKET_RETRY_DELAY  1   /* ms */
 
 
+static void *ngx_quic_create_conf(ngx_cycle_t *cycle);
+static char *ngx_quic_server_id(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
 static ngx_int_t ngx_quic_init_module(ngx_cycle_t *cycle);
 static ngx_int_t ngx_quic_create_connection(ngx_connection_t *c,
     ngx_quic_conf_t *conf, ngx_quic_header_t *pkt);
@@ -33,9 +36,22 @@ static void ngx_quic_set_timer(ngx_connection_t *c);
 static void ngx_quic_log_end(ngx_connection_t *c);
 
 
+static ngx_command_t  ngx_quic_commands[] = {
+
+    { ngx_string("quic_server_id"),
+      NGX_MAIN_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_quic_server_id,
+      0,
+      0,
+      NULL },
+
+      ngx_null_command
+};
+
+
 static ngx_core_module_t  ngx_quic_module_ctx = {
     ngx_string("quic"),
-    NULL,
+    ngx_quic_create_conf,
     NULL
 };
 
@@ -43,7 +59,7 @@ static ngx_core_module_t  ngx_quic_module_ctx = {
 ngx_module_t  ngx_quic_module = {
     NGX_MODULE_V1,
     &ngx_quic_module_ctx,                  /* module context */
-    NULL,                                  /* module directives */
+    ngx_quic_commands,                     /* module directives */
     NGX_CORE_MODULE,                       /* module type */
     NULL,                                  /* init master */
     ngx_quic_init_module,                  /* init module */
@@ -54,6 +70,48 @@ ngx_module_t  ngx_quic_module = {
     NULL,                                  /* exit master */
     NGX_MODULE_V1_PADDING
 };
+
+
+static void *
+ngx_quic_create_conf(ngx_cycle_t *cycle)
+{
+    return ngx_pcalloc(cycle->pool, sizeof(ngx_quic_main_conf_t));
+}
+
+
+static char *
+ngx_quic_server_id(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_quic_main_conf_t *qmcf = conf;
+
+    ngx_int_t    n;
+    ngx_str_t   *value;
+    ngx_uint_t   i;
+
+    if (qmcf->has_server_id) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (value[1].len != 2 * NGX_QUIC_CID_SERVER_LEN) {
+        return "must have 8 hexadecimal digits";
+    }
+
+    for (i = 0; i < NGX_QUIC_CID_SERVER_LEN; i++) {
+        n = ngx_hextoi(&value[1].data[2 * i], 2);
+
+        if (n == NGX_ERROR) {
+            return "must have 8 hexadecimal digits";
+        }
+
+        qmcf->server_id[i] = (u_char) n;
+    }
+
+    qmcf->has_server_id = 1;
+
+    return NGX_CONF_OK;
+}
 
 
 static ngx_int_t

@@ -28,11 +28,15 @@
 #define SO_ATTACH_REUSEPORT_EBPF  52
 #endif
 
-/* offsets from the UDP header, to which the program's context points */
-#define NGX_QUIC_BPF_FIRST    8
-#define NGX_QUIC_BPF_SHORT    (NGX_QUIC_BPF_FIRST + 1)
-#define NGX_QUIC_BPF_DCIL     (NGX_QUIC_BPF_FIRST + 5)
-#define NGX_QUIC_BPF_LONG     (NGX_QUIC_BPF_FIRST + 6)
+/* the program's stack: the packet's first octets, and the key of the map */
+#define NGX_QUIC_BPF_PKT      -32
+#define NGX_QUIC_BPF_KEY      -4
+
+/* offsets in a packet; it is after the UDP header */
+#define NGX_QUIC_BPF_UDP      8
+#define NGX_QUIC_BPF_SHORT    1
+#define NGX_QUIC_BPF_DCIL     5
+#define NGX_QUIC_BPF_LONG     6
 
 #define ngx_quic_bpf_get_conf(cycle)                                          \
     (ngx_quic_bpf_conf_t *) ngx_get_conf(cycle->conf_ctx, ngx_quic_bpf_module)
@@ -88,15 +92,13 @@ ngx_module_t  ngx_quic_bpf_module = {
 #define insn(code, dst, src, off, imm)                                        \
     { code, BPF_REG_##dst, BPF_REG_##src, off, imm }
 
-#define LOAD_U64(dst, src, off)     insn(BPF_LDX|BPF_MEM|BPF_DW, dst, src, off, 0)
-#define LOAD_U8(dst, src, off)      insn(BPF_LDX|BPF_MEM|BPF_B, dst, src, off, 0)
-#define STORE_U32(dst, off, src)    insn(BPF_STX|BPF_MEM|BPF_W, dst, src, off, 0)
+#define LOAD_U8(dst, off)           insn(BPF_LDX|BPF_MEM|BPF_B, dst, 10, off, 0)
+#define STORE_U32(off, src)         insn(BPF_STX|BPF_MEM|BPF_W, 10, src, off, 0)
 #define MOVE(dst, src)              insn(BPF_ALU64|BPF_MOV|BPF_X, dst, src, 0, 0)
 #define SET(dst, imm)               insn(BPF_ALU64|BPF_MOV|BPF_K, dst, 0, 0, imm)
 #define ADD(dst, imm)               insn(BPF_ALU64|BPF_ADD|BPF_K, dst, 0, 0, imm)
 #define SHIFT(dst, imm)             insn(BPF_ALU64|BPF_LSH|BPF_K, dst, 0, 0, imm)
 #define OR(dst, src)                insn(BPF_ALU64|BPF_OR|BPF_X, dst, src, 0, 0)
-#define IF_GREATER(a, b, to)        insn(BPF_JMP|BPF_JGT|BPF_X, a, b, to, 0)
 #define IF_BITS(a, imm, to)         insn(BPF_JMP|BPF_JSET|BPF_K, a, 0, to, imm)
 #define IF_NOT(a, imm, to)          insn(BPF_JMP|BPF_JNE|BPF_K, a, 0, to, imm)
 #define GOTO(to)                    insn(BPF_JMP|BPF_JA, 0, 0, to, 0)
@@ -106,46 +108,59 @@ ngx_module_t  ngx_quic_bpf_module = {
 #define LOAD_MAP(dst)               insn(BPF_LD|BPF_IMM|BPF_DW, dst, 0, 0, 0), \
                                     insn(0, 0, 0, 0, 0)
 
-/* jumps are relative to the next instruction, as the numbers on the left */
+/*
+ * Jumps are relative to the next instruction, as the numbers on the left. What
+ * the kernel segments is not in the directly accessible part of a packet, so
+ * that is not used.
+ */
 
 static struct bpf_insn  ngx_quic_bpf_code[] = {
-    /*  0 */ LOAD_U64(7, 1, 0),                       /* data */
-    /*  1 */ LOAD_U64(8, 1, 8),                       /* data_end */
-    /*  2 */ MOVE(2, 7),
-    /*  3 */ ADD(2, NGX_QUIC_BPF_SHORT + NGX_QUIC_CID_LEN),
-    /*  4 */ IF_GREATER(2, 8, 23),                    /* pass */
-    /*  5 */ LOAD_U8(3, 7, NGX_QUIC_BPF_FIRST),
-    /*  6 */ IF_BITS(3, 0x80, 3),                     /* long */
-    /*  7 */ MOVE(4, 7),
-    /*  8 */ ADD(4, NGX_QUIC_BPF_SHORT),
-    /*  9 */ GOTO(7),                                 /* id */
-    /* 10    long: */
-             MOVE(2, 7),
-    /* 11 */ ADD(2, NGX_QUIC_BPF_LONG + NGX_QUIC_CID_LEN),
-    /* 12 */ IF_GREATER(2, 8, 15),                    /* pass */
-    /* 13 */ LOAD_U8(3, 7, NGX_QUIC_BPF_DCIL),
-    /* 14 */ IF_NOT(3, NGX_QUIC_CID_LEN, 13),         /* pass: not ours */
-    /* 15 */ MOVE(4, 7),
-    /* 16 */ ADD(4, NGX_QUIC_BPF_LONG),
-    /* 17    id: */
-             LOAD_U8(5, 4, NGX_QUIC_CID_WORKER),
-    /* 18 */ SHIFT(5, 8),
-    /* 19 */ LOAD_U8(6, 4, NGX_QUIC_CID_WORKER + 1),
-    /* 20 */ OR(5, 6),
-    /* 21 */ STORE_U32(10, -4, 5),
-    /* 22 */ LOAD_MAP(2),
-    /* 24 */ MOVE(3, 10),
-    /* 25 */ ADD(3, -4),
-    /* 26 */ SET(4, 0),
-    /* 27 */ CALL(BPF_FUNC_sk_select_reuseport),
-    /* 28    pass, to the kernel's choice if none was made: */
+    /*  0 */ MOVE(6, 1),
+    /*  1 */ SET(2, NGX_QUIC_BPF_UDP),
+    /*  2 */ MOVE(3, 10),
+    /*  3 */ ADD(3, NGX_QUIC_BPF_PKT),
+    /*  4 */ SET(4, NGX_QUIC_BPF_SHORT + NGX_QUIC_CID_LEN),
+    /*  5 */ CALL(BPF_FUNC_skb_load_bytes),
+    /*  6 */ IF_NOT(0, 0, 26),                        /* pass: too short */
+    /*  7 */ LOAD_U8(3, NGX_QUIC_BPF_PKT),
+    /*  8 */ IF_BITS(3, 0x80, 3),                     /* long */
+    /*  9 */ LOAD_U8(5, NGX_QUIC_BPF_PKT + NGX_QUIC_BPF_SHORT
+                        + NGX_QUIC_CID_WORKER),
+    /* 10 */ LOAD_U8(4, NGX_QUIC_BPF_PKT + NGX_QUIC_BPF_SHORT
+                        + NGX_QUIC_CID_WORKER + 1),
+    /* 11 */ GOTO(11),                                /* key */
+    /* 12    long: */
+             MOVE(1, 6),
+    /* 13 */ SET(2, NGX_QUIC_BPF_UDP),
+    /* 14 */ MOVE(3, 10),
+    /* 15 */ ADD(3, NGX_QUIC_BPF_PKT),
+    /* 16 */ SET(4, NGX_QUIC_BPF_LONG + NGX_QUIC_CID_LEN),
+    /* 17 */ CALL(BPF_FUNC_skb_load_bytes),
+    /* 18 */ IF_NOT(0, 0, 14),                        /* pass: too short */
+    /* 19 */ LOAD_U8(3, NGX_QUIC_BPF_PKT + NGX_QUIC_BPF_DCIL),
+    /* 20 */ IF_NOT(3, NGX_QUIC_CID_LEN, 12),         /* pass: not ours */
+    /* 21 */ LOAD_U8(5, NGX_QUIC_BPF_PKT + NGX_QUIC_BPF_LONG
+                        + NGX_QUIC_CID_WORKER),
+    /* 22 */ LOAD_U8(4, NGX_QUIC_BPF_PKT + NGX_QUIC_BPF_LONG
+                        + NGX_QUIC_CID_WORKER + 1),
+    /* 23    key: */
+             SHIFT(5, 8),
+    /* 24 */ OR(5, 4),
+    /* 25 */ STORE_U32(NGX_QUIC_BPF_KEY, 5),
+    /* 26 */ MOVE(1, 6),
+    /* 27 */ LOAD_MAP(2),
+    /* 29 */ MOVE(3, 10),
+    /* 30 */ ADD(3, NGX_QUIC_BPF_KEY),
+    /* 31 */ SET(4, 0),
+    /* 32 */ CALL(BPF_FUNC_sk_select_reuseport),
+    /* 33    pass, to the kernel's choice if none was made: */
              SET(0, SK_PASS),
-    /* 29 */ EXIT
+    /* 34 */ EXIT
 };
 
 
 static ngx_bpf_reloc_t  ngx_quic_bpf_relocs[] = {
-    { NGX_QUIC_BPF_MAP, 22 }
+    { NGX_QUIC_BPF_MAP, 27 }
 };
 
 

@@ -77,6 +77,13 @@ typedef struct ngx_quic_connection_s  ngx_quic_connection_t;
 typedef struct ngx_quic_pending_s     ngx_quic_pending_t;
 
 
+/* of the whole process */
+typedef struct {
+    u_char                        server_id[NGX_QUIC_CID_SERVER_LEN];
+    ngx_uint_t                    has_server_id;  /* unsigned :1; */
+} ngx_quic_main_conf_t;
+
+
 /* a received UDP datagram */
 typedef struct {
     u_char                       *data;

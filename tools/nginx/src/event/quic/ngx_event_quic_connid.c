@@ -13,6 +13,8 @@
 #include <ngx_event_quic_connection.h>
 
 
+extern ngx_module_t  ngx_quic_module;
+
 static void ngx_quic_rbtree_insert_cid(ngx_rbtree_node_t *temp,
     ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
 static ngx_int_t ngx_quic_cmp_cid(u_char *id, size_t len, ngx_quic_cid_t *cid);
@@ -117,12 +119,24 @@ ngx_quic_find_connection(u_char *id, size_t len)
 ngx_int_t
 ngx_quic_new_cid(ngx_log_t *log, u_char *id)
 {
+    ngx_quic_main_conf_t  *qmcf;
+
     if (RAND_bytes(id, NGX_QUIC_CID_LEN) != 1) {
         ngx_ssl_error(NGX_LOG_ALERT, log, 0, "RAND_bytes() failed");
         return NGX_ERROR;
     }
 
-    id[0] |= NGX_QUIC_LB_UNROUTABLE;
+    qmcf = (ngx_quic_main_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
+                                                 ngx_quic_module);
+
+    if (qmcf->has_server_id) {
+        id[0] &= ~NGX_QUIC_LB_UNROUTABLE;
+        ngx_memcpy(&id[NGX_QUIC_CID_SERVER], qmcf->server_id,
+                   NGX_QUIC_CID_SERVER_LEN);
+
+    } else {
+        id[0] |= NGX_QUIC_LB_UNROUTABLE;
+    }
 
     id[NGX_QUIC_CID_WORKER] = (u_char) (ngx_worker >> 8);
     id[NGX_QUIC_CID_WORKER + 1] = (u_char) ngx_worker;
