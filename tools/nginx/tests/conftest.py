@@ -30,6 +30,11 @@ def binary(variable: str, *candidates: Path) -> str:
 
 
 NGINX = binary("MPQ_NGINX", ROOT / "out/nginx/install/sbin/nginx")
+# Freed memory is kept for a while then, so its amount says nothing.
+SANITIZED = "sanitized" in subprocess.run([NGINX, "-V"], capture_output=True, text=True).stderr
+ENVIRONMENT = {
+    "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1", "UBSAN_OPTIONS": "print_stacktrace=1",
+} | os.environ
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 
 
@@ -116,15 +121,12 @@ http {{
 
     def test(self) -> subprocess.CompletedProcess:
         return subprocess.run([NGINX, "-t", "-p", self.directory, "-c", self.config],
-                              capture_output=True, text=True, timeout=30)
+                              capture_output=True, text=True, timeout=30, env=ENVIRONMENT)
 
     def start(self) -> None:
-        env = dict(os.environ)
-        env.setdefault("ASAN_OPTIONS", "detect_leaks=0:abort_on_error=1")
-        env.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
         self.stderr = open(self.directory / "logs/stderr.log", "ab")
         self.master = subprocess.Popen([NGINX, "-p", self.directory, "-c", self.config],
-                                       stderr=self.stderr, env=env)
+                                       stderr=self.stderr, env=ENVIRONMENT)
         self.wait_for(lambda: (self.directory / "nginx.pid").exists() and self.workers(),
                       "nginx did not start")
         # The workers' event loops.

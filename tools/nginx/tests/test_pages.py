@@ -5,6 +5,7 @@ import random
 import pytest
 
 import h3
+from conftest import SANITIZED
 
 BODY = random.Random(1).randbytes(3_000_000)
 
@@ -101,7 +102,7 @@ def test_slow_reader_does_not_hold_up_others(nginx):
             return responses
     before = nginx.rss_kb()
     assert all(len(r.body) == 1_000_000 for r in h3.run(conversation()))
-    assert nginx.rss_kb() - before < 20_000
+    assert SANITIZED or nginx.rss_kb() - before < 20_000
 
 
 def test_resets(nginx):
