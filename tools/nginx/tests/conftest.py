@@ -1,11 +1,13 @@
 """Fixtures: an nginx with a configuration, and mpq to talk to it."""
 import json
 import os
-import re
 import random
+import re
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -45,9 +47,19 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="session")
-def content(tmp_path_factory) -> Path:
-    """Files to serve, and a certificate for them."""
-    directory = tmp_path_factory.mktemp("content")
+def base():
+    """Where all users, and so nginx's workers, may look; pytest keeps its own folders private."""
+    directory = Path(tempfile.mkdtemp(prefix="mpq-nginx-"))
+    directory.chmod(0o755)
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def content(base) -> Path:
+    """Files to serve, and certificates."""
+    directory = base / "content"
+    directory.mkdir()
     www = directory / "www"
     www.mkdir()
     for name, size in FILES.items():
@@ -60,10 +72,6 @@ def content(tmp_path_factory) -> Path:
              "-keyout", directory / f"{name}.key", "-out", directory / f"{name}.pem"],
             check=True, capture_output=True,
         )
-    # Workers may run as another user.
-    for path in [directory, *directory.parents]:
-        if path.is_relative_to("/tmp") and path != Path("/tmp"):
-            path.chmod(path.stat().st_mode | 0o055)
     return directory
 
 
@@ -194,13 +202,13 @@ http {{
 
 
 @pytest.fixture
-def make_nginx(tmp_path, content):
+def make_nginx(base, content):
     """Makes servers; each is stopped, and its log is checked, at the end."""
     made = []
 
     def make(start: bool = True, **options) -> Nginx:
-        directory = tmp_path / f"nginx{len(made)}"
-        directory.mkdir()
+        directory = Path(tempfile.mkdtemp(prefix="nginx-", dir=base))
+        directory.chmod(0o755)
         server = Nginx(directory, content, free_port())
         server.write(**options)
         made.append(server)
@@ -208,9 +216,6 @@ def make_nginx(tmp_path, content):
             server.start()
         return server
 
-    for path in [tmp_path, *tmp_path.parents]:
-        if path.is_relative_to("/tmp") and path != Path("/tmp"):
-            path.chmod(path.stat().st_mode | 0o055)
     try:
         yield make
     finally:

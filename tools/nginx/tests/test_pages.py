@@ -121,6 +121,22 @@ def test_resets(nginx):
     assert h3.run(conversation()).status == 200
 
 
+def test_cancelled_by_reset_alone(make_nginx):
+    nginx = make_nginx(server="limit_rate 50k;")
+
+    async def conversation():
+        async with h3.connection(nginx.port) as client:
+            stream = client.start("/8m.bin", end=False)
+            client.transmit()
+            await asyncio.sleep(0.3)
+            client.quic.reset_stream(stream, 0x10c)
+            client.transmit()
+            await asyncio.sleep(0.3)
+            return await client.request("/hello.txt")
+    assert h3.run(conversation()).status == 200
+    nginx.wait_for(lambda: any("/8m.bin" in line for line in nginx.access()), "still sending")
+
+
 def test_key_updates(nginx):
     async def conversation():
         async with h3.connection(nginx.port) as client:
