@@ -87,6 +87,9 @@ ngx_quic_transport_config(ngx_quic_conf_t *conf, ngx_log_t *log)
                                                   conf->stream_buffer_size);
     quiche_config_set_max_stream_window(config, conf->stream_buffer_size);
 
+    /* short responses need no packet each */
+    quiche_config_set_share_packets(config, true);
+
     quiche_config_set_initial_max_streams_bidi(config,
                                            conf->max_concurrent_streams_bidi);
     quiche_config_set_initial_max_streams_uni(config,

@@ -20,6 +20,9 @@
 /* for instructions of HTTP/3 that wait for a window */
 #define NGX_QUIC_UNI_BUFFER_SIZE  4096
 
+/* how many closed streams are looked at while others are active */
+#define NGX_QUIC_CLOSED_PER_UPDATE  16
+
 
 static void ngx_quic_readable_stream(ngx_connection_t *c, uint64_t id);
 static void ngx_quic_writable_stream(ngx_connection_t *c, uint64_t id);
@@ -163,7 +166,8 @@ void
 ngx_quic_update_streams(ngx_connection_t *c)
 {
     int64_t                 id;
-    ngx_queue_t            *q;
+    ngx_uint_t              n, busy;
+    ngx_queue_t            *q, *last;
     ngx_quic_stream_t      *qs;
     ngx_quic_connection_t  *qc;
 
@@ -187,24 +191,37 @@ ngx_quic_update_streams(ngx_connection_t *c)
         ngx_quic_writable_stream(c, id);
     }
 
-    /* streams that nginx has closed: has everything arrived? */
+    /*
+     * Streams that nginx has closed: has everything arrived?  A few at a time
+     * while others are active, and all when it decides about the connection.
+     */
 
-    if (qc->nactive && !qc->shutdown) {
-        return;
-    }
+    busy = qc->nactive && !qc->shutdown;
+    n = busy ? NGX_QUIC_CLOSED_PER_UPDATE : NGX_MAX_UINT32_VALUE;
+    last = ngx_queue_last(&qc->closed);
 
-    q = ngx_queue_head(&qc->closed);
-
-    while (q != ngx_queue_sentinel(&qc->closed)) {
+    while (n-- && !ngx_queue_empty(&qc->closed)) {
+        q = ngx_queue_head(&qc->closed);
         qs = ngx_queue_data(q, ngx_quic_stream_t, queue);
-        q = ngx_queue_next(q);
+
+        ngx_queue_remove(q);
 
         if (quiche_conn_stream_capacity(qc->conn, qs->id)
             == QUICHE_ERR_INVALID_STREAM_STATE)
         {
-            ngx_queue_remove(&qs->queue);
             ngx_quic_free_stream(qc, qs);
+
+        } else {
+            ngx_queue_insert_tail(&qc->closed, q);
         }
+
+        if (q == last) {
+            break;
+        }
+    }
+
+    if (busy) {
+        return;
     }
 
     if (ngx_quic_streams_done(qc) == NGX_OK) {
