@@ -121,9 +121,9 @@ def client_process(results, *arguments):
 def test_memory_stays_flat(make_nginx):
     # Short times, so that what is silent does not pile up.
     nginx = make_nginx(start=False, listen=["127.0.0.1:{port} quic reuseport rcvbuf=8m sndbuf=8m"],
-                       server="quic_multipath on;", main="worker_rlimit_nofile 40000;",
+                       server="quic_multipath on;",
                        http="keepalive_timeout 5s; client_header_timeout 5s; send_timeout 5s;")
-    text = nginx.config.read_text().replace("worker_connections 4096", "worker_connections 32768")
+    text = nginx.config.read_text().replace("worker_connections 4096", "worker_connections 16384")
     # A day's lines at "info" would fill the disk.
     nginx.config.write_text(text.replace("error.log info", "error.log warn").replace(
         f"access_log {nginx.directory}/logs/access.log quic", "access_log off"))
