@@ -1,11 +1,13 @@
 """Fixtures: an nginx with a configuration, and mpq to talk to it."""
 import json
 import os
-import re
 import random
+import re
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -30,6 +32,11 @@ def binary(variable: str, *candidates: Path) -> str:
 
 
 NGINX = binary("MPQ_NGINX", ROOT / "out/nginx/install/sbin/nginx")
+# Freed memory is kept for a while then, so its amount says nothing.
+SANITIZED = "sanitized" in subprocess.run([NGINX, "-V"], capture_output=True, text=True).stderr
+ENVIRONMENT = {
+    "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1", "UBSAN_OPTIONS": "print_stacktrace=1",
+} | os.environ
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 
 
@@ -40,9 +47,19 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="session")
-def content(tmp_path_factory) -> Path:
-    """Files to serve, and a certificate for them."""
-    directory = tmp_path_factory.mktemp("content")
+def base():
+    """Where all users, and so nginx's workers, may look; pytest keeps its own folders private."""
+    directory = Path(tempfile.mkdtemp(prefix="mpq-nginx-"))
+    directory.chmod(0o755)
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def content(base) -> Path:
+    """Files to serve, and certificates."""
+    directory = base / "content"
+    directory.mkdir()
     www = directory / "www"
     www.mkdir()
     for name, size in FILES.items():
@@ -55,10 +72,6 @@ def content(tmp_path_factory) -> Path:
              "-keyout", directory / f"{name}.key", "-out", directory / f"{name}.pem"],
             check=True, capture_output=True,
         )
-    # Workers may run as another user.
-    for path in [directory, *directory.parents]:
-        if path.is_relative_to("/tmp") and path != Path("/tmp"):
-            path.chmod(path.stat().st_mode | 0o055)
     return directory
 
 
@@ -116,15 +129,12 @@ http {{
 
     def test(self) -> subprocess.CompletedProcess:
         return subprocess.run([NGINX, "-t", "-p", self.directory, "-c", self.config],
-                              capture_output=True, text=True, timeout=30)
+                              capture_output=True, text=True, timeout=30, env=ENVIRONMENT)
 
     def start(self) -> None:
-        env = dict(os.environ)
-        env.setdefault("ASAN_OPTIONS", "detect_leaks=0:abort_on_error=1")
-        env.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
         self.stderr = open(self.directory / "logs/stderr.log", "ab")
         self.master = subprocess.Popen([NGINX, "-p", self.directory, "-c", self.config],
-                                       stderr=self.stderr, env=env)
+                                       stderr=self.stderr, env=ENVIRONMENT)
         self.wait_for(lambda: (self.directory / "nginx.pid").exists() and self.workers(),
                       "nginx did not start")
         # The workers' event loops.
@@ -192,13 +202,13 @@ http {{
 
 
 @pytest.fixture
-def make_nginx(tmp_path, content):
+def make_nginx(base, content):
     """Makes servers; each is stopped, and its log is checked, at the end."""
     made = []
 
     def make(start: bool = True, **options) -> Nginx:
-        directory = tmp_path / f"nginx{len(made)}"
-        directory.mkdir()
+        directory = Path(tempfile.mkdtemp(prefix="nginx-", dir=base))
+        directory.chmod(0o755)
         server = Nginx(directory, content, free_port())
         server.write(**options)
         made.append(server)
@@ -206,9 +216,6 @@ def make_nginx(tmp_path, content):
             server.start()
         return server
 
-    for path in [tmp_path, *tmp_path.parents]:
-        if path.is_relative_to("/tmp") and path != Path("/tmp"):
-            path.chmod(path.stat().st_mode | 0o055)
     try:
         yield make
     finally:

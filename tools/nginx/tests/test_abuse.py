@@ -8,6 +8,7 @@ import struct
 import pytest
 
 import h3
+from conftest import SANITIZED
 
 GARBAGE = random.Random(7)
 
@@ -54,7 +55,7 @@ def test_flood_of_initials(make_nginx, retry):
     for _ in range(5):
         flood(nginx.port, (initial(GARBAGE.randbytes(8)) for _ in range(2000)))
         assert h3.fetch(nginx.port, "/hello.txt").status == 200
-    assert nginx.rss_kb() - before < 8_000
+    assert SANITIZED or nginx.rss_kb() - before < 8_000
     status = h3.fetch(nginx.port, "/status?format=prometheus").body.decode()
     assert 'nginx_quic_connections{worker="0"} 1\n' in status \
         or 'nginx_quic_connections{worker="0"} 2\n' in status, status[:300]
@@ -75,7 +76,7 @@ def test_quick_connections_leave_memory_flat(make_nginx, mpq):
     rounds(8)
     before = nginx.rss_kb()
     rounds(12)
-    assert nginx.rss_kb() - before < 2_000
+    assert SANITIZED or nginx.rss_kb() - before < 2_000
 
 
 def test_handshakes_that_stop(make_nginx):

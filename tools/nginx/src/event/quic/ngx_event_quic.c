@@ -358,10 +358,17 @@ ngx_quic_input(ngx_connection_t *c, ngx_quic_datagram_t *dgram)
     ngx_log_debug2(NGX_LOG_DEBUG_EVENT, c->log, 0,
                    "quic datagram size:%uz rc:%z", dgram->len, n);
 
-    if (n < 0 && n != QUICHE_ERR_DONE && !qc->closing) {
-        ngx_log_error(NGX_LOG_INFO, c->log, 0,
-                      "quic packet refused: error %z%s", n,
-                      n == QUICHE_ERR_TLS_FAIL ? ", handshake failed" : "");
+    if (n == QUICHE_ERR_TLS_FAIL && !qc->closing) {
+        ngx_ssl_error(NGX_LOG_INFO, c->log, 0, "quic handshake failed");
+
+    } else if (n < 0 && n != QUICHE_ERR_DONE && !qc->closing) {
+        ngx_log_error(NGX_LOG_INFO, c->log, 0, "quic packet refused: error %z",
+                      n);
+    }
+
+    /* a packet that could not be decrypted leaves one too */
+
+    if (ERR_peek_error()) {
         ERR_clear_error();
     }
 

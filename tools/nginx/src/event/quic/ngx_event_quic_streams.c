@@ -223,10 +223,16 @@ ngx_quic_update_streams(ngx_connection_t *c)
 static void
 ngx_quic_readable_stream(ngx_connection_t *c, uint64_t id)
 {
+    bool                    fin;
+    u_char                  nothing;
+    ssize_t                 n;
+    uint64_t                code;
     ngx_quic_stream_t      *qs;
     ngx_quic_connection_t  *qc;
 
     qc = ngx_quic_get_connection(c);
+
+    fin = false;
 
     qs = ngx_quic_find_stream(qc, id);
 
@@ -237,6 +243,23 @@ ngx_quic_readable_stream(ngx_connection_t *c, uint64_t id)
     if (qs == NULL || qs->connection == NULL) {
         ngx_quic_reject_stream(qc, id);
         return;
+    }
+
+    /*
+     * Who writes a response does not read, but looks whether it was cancelled.
+     * A finished stream has no data left, but a FIN, or the code of a reset.
+     */
+
+    if (quiche_conn_stream_finished(qc->conn, id)) {
+        n = quiche_conn_stream_recv(qc->conn, id, &nothing, 1, &fin, &code);
+
+        if (n == QUICHE_ERR_STREAM_RESET) {
+            qs->recv_reset = 1;
+            qs->connection->read->error = 1;
+
+        } else if (n == 0 && fin) {
+            qs->recv_fin = 1;
+        }
     }
 
     ngx_quic_set_event(qs->connection->read);
