@@ -47,7 +47,7 @@ fn controllers(c: &mut Criterion) {
         for n in [1, 2, 4, 8] {
             let now = Instant::now();
             let mut paths = paths(n);
-            let mut group = Group::new((entry.new)(), Options::default());
+            let mut group = Group::new(entry.with_defaults(), Options::default());
             for id in 0..n {
                 let id = PathId(id);
                 group.on_path_added(now, &mut paths, id, 100 * MSS);

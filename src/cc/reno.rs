@@ -12,8 +12,23 @@ use std::time::Instant;
 
 use super::Ack;
 use super::Controller;
+use super::Entry;
 use crate::registry::PathId;
 use crate::registry::Registry;
+
+/// The entry in [`CONTROLLERS`](super::CONTROLLERS).
+pub const ENTRY: Entry = Entry {
+    name: "uncoupled-reno",
+    summary: "NewReno on each path by itself",
+    idea: "One packet more per round trip, half the window after a loss; paths share nothing.",
+    source: "RFC 9002 section 7.3, RFC 5681",
+    formula: "ack: w += 1/w; loss: w = w/2",
+    use_when: "as the baseline that coupled controllers are measured against, or when the paths \
+               surely share no bottleneck",
+    avoid_when: "paths may share a bottleneck: n paths take n shares of it",
+    params: &[],
+    new: |_| Box::new(Reno),
+};
 
 /// The fraction of the window kept after a loss (RFC 9002, kLossReductionFactor).
 pub(super) const LOSS_REDUCTION_FACTOR: f64 = 0.5;
