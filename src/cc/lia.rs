@@ -38,7 +38,8 @@ pub const ENTRY: Entry = Entry {
     formula: "ack: w_r += min(a/w_T, 1/w_r), a = w_T max(w_s/rtt_s^2) / (sum w_s/rtt_s)^2; \
               loss: w_r = w_r/2",
     use_when: "in general: the safe standard",
-    avoid_when: "a path is long and fast (Coupled CUBIC fills it), or congestion must leave the bad \
+    avoid_when:
+        "a path is long and fast (Coupled CUBIC fills it), or congestion must leave the bad \
                  path entirely (OLIA, BALIA)",
     params: &[],
     new: |_| Box::new(Lia),
@@ -183,7 +184,10 @@ mod tests {
 
     #[test]
     fn scaling_all_rtts_changes_no_step() {
-        close(sums(&[(20, 200), (10, 100)]).a(), sums(&[(20, 20), (10, 10)]).a());
+        close(
+            sums(&[(20, 200), (10, 100)]).a(),
+            sums(&[(20, 20), (10, 10)]).a(),
+        );
     }
 
     #[test]

@@ -99,7 +99,10 @@ mod tests {
         path.rtt = Some(Rtt::first(Duration::from_millis(50)));
         let member = Member::new(path).unwrap();
         // 24000/1200 = 20 packets; 20 / 0.05 s = 400 packets per second.
-        assert_eq!((member.window, member.rtt, member.rate()), (20.0, 0.05, 400.0));
+        assert_eq!(
+            (member.window, member.rtt, member.rate()),
+            (20.0, 0.05, 400.0)
+        );
         path.in_recovery = true;
         path.ssthresh_bytes = 12_000;
         assert_eq!(Member::new(path).unwrap().window, 10.0);

@@ -6,15 +6,40 @@
 //!
 //! To add a controller: one file here, one line in [`CONTROLLERS`].
 
+mod balia;
+mod binomial;
+mod compound;
+mod coupled;
+mod coupled_cubic;
 mod cubic;
+mod delay;
+mod ewtcp;
+mod fast;
+mod fledbat;
+mod hybla;
 mod hystart;
+mod iiad;
+mod ledbat;
 mod lia;
+mod mcompound;
 mod members;
+mod mpcubic;
+mod mpfast;
+mod mpiiad;
+mod mpmtp;
+mod mpsqrt;
 mod olia;
 mod params;
 mod reno;
+mod scalable;
+mod shares;
+mod sqrt;
+#[cfg(test)]
+mod testing;
 mod trace;
+mod vegas;
 mod window;
+mod wvegas;
 
 use std::fmt;
 use std::time::Duration;
@@ -63,7 +88,33 @@ impl Entry {
 }
 
 /// Every controller there is: first those that treat each path by itself, then the coupled ones.
-pub const CONTROLLERS: &[Entry] = &[reno::ENTRY, cubic::ENTRY, lia::ENTRY, olia::ENTRY];
+pub const CONTROLLERS: &[Entry] = &[
+    reno::ENTRY,
+    cubic::ENTRY,
+    hybla::ENTRY,
+    scalable::ENTRY,
+    vegas::ENTRY,
+    compound::ENTRY,
+    fast::ENTRY,
+    ledbat::ENTRY,
+    fledbat::ENTRY,
+    sqrt::ENTRY,
+    iiad::ENTRY,
+    ewtcp::ENTRY,
+    ewtcp::PRINTED,
+    coupled::ENTRY,
+    lia::ENTRY,
+    olia::ENTRY,
+    balia::ENTRY,
+    wvegas::ENTRY,
+    mpcubic::ENTRY,
+    mpsqrt::ENTRY,
+    mpiiad::ENTRY,
+    mpfast::ENTRY,
+    coupled_cubic::ENTRY,
+    mcompound::ENTRY,
+    mpmtp::ENTRY,
+];
 
 /// The controller that `text` describes, fresh for one connection: a name, or a name and
 /// parameters, as in `dc-ledbat:ret=10s,zeta=1`. What is not given keeps its default.

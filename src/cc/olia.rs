@@ -39,7 +39,8 @@ use crate::registry::Registry;
 pub const ENTRY: Entry = Entry {
     name: "olia",
     summary: "Opportunistic Linked Increases: LIA made Pareto-optimal",
-    idea: "Shifts traffic to the best paths as the Kelly-Voice optimum does, and keeps a little on \
+    idea:
+        "Shifts traffic to the best paths as the Kelly-Voice optimum does, and keeps a little on \
            the others so that free capacity is found at once.",
     source: "Khalili et al., CoNEXT 2012; draft-khalili-mptcp-congestion-control-05",
     formula: "ack: w_r += (w_r/rtt_r^2)/(sum w_s/rtt_s)^2 + alpha_r/w_r; loss: w_r = w_r/2",
@@ -125,9 +126,7 @@ impl Sets {
 
 /// sum(w_s / rtt_s), packets per second.
 fn sum_rate<'a>(paths: impl Iterator<Item = Member<'a>>) -> f64 {
-    paths
-        .map(|member| packets(member.path) / member.rtt)
-        .sum()
+    paths.map(|member| packets(member.path) / member.rtt).sum()
 }
 
 /// (w_r/rtt_r^2) / sum(w_s/rtt_s)^2 + alpha_r/w_r, packets per acked packet (draft section 2.2).
@@ -156,8 +155,14 @@ impl Controller for Olia {
         let sets = Sets::of(members(paths, id));
         let is = |known: bool| if known { 1.0 } else { 0.0 };
         trace.push("alpha", member.map_or(0.0, |member| sets.alpha(&member)));
-        trace.push("in_b", is(member.is_some_and(|member| sets.in_best(&member))));
-        trace.push("in_m", is(member.is_some_and(|member| sets.in_max_window(&member))));
+        trace.push(
+            "in_b",
+            is(member.is_some_and(|member| sets.in_best(&member))),
+        );
+        trace.push(
+            "in_m",
+            is(member.is_some_and(|member| sets.in_max_window(&member))),
+        );
     }
 }
 
@@ -194,7 +199,10 @@ mod tests {
         let paths = paths(&[(10, 100, 5000)]);
         assert_eq!(alphas(&paths), [0.0]);
         // (10/0.01) / (10/0.1)^2 = 1000/10000 = 1/10.
-        close(increase(10.0, 0.1, sum_rate(members(&paths, PathId(0))), 0.0), 0.1);
+        close(
+            increase(10.0, 0.1, sum_rate(members(&paths, PathId(0))), 0.0),
+            0.1,
+        );
     }
 
     #[test]

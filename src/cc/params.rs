@@ -57,11 +57,7 @@ impl Param {
     }
 
     /// A parameter in packets.
-    pub(super) const fn packets(
-        name: &'static str,
-        range: [f64; 3],
-        about: &'static str,
-    ) -> Param {
+    pub(super) const fn packets(name: &'static str, range: [f64; 3], about: &'static str) -> Param {
         Param {
             unit: Unit::Packets,
             ..Param::number(name, range, about)
@@ -225,10 +221,7 @@ impl fmt::Display for InvalidChoice {
                 controller,
                 key,
                 params: [],
-            } => write!(
-                f,
-                "{controller} has no parameters; leave out \"{key}\""
-            ),
+            } => write!(f, "{controller} has no parameters; leave out \"{key}\""),
             InvalidChoice::Key {
                 controller,
                 key,
@@ -274,9 +267,18 @@ pub(super) fn build(
         return Err(InvalidChoice::Name(error));
     };
 
+    let settings = match list {
+        Some(list) => settings_of(entry, list)?,
+        None => Settings::defaults(entry.params),
+    };
+    Ok((entry.new)(&settings))
+}
+
+/// The parameters of `entry` that `list` gives, `key=value,key=value`; the others at their defaults.
+pub(super) fn settings_of(entry: &'static Entry, list: &str) -> Result<Settings, InvalidChoice> {
     let mut settings = Settings::defaults(entry.params);
     let mut given = vec![false; entry.params.len()];
-    for item in list.into_iter().flat_map(|list| list.split(',')) {
+    for item in list.split(',') {
         let (key, value) = item.split_once('=').unwrap_or((item, ""));
         let Some(index) = settings.index(key) else {
             return Err(InvalidChoice::Key {
@@ -298,7 +300,7 @@ pub(super) fn build(
             });
         }
     }
-    Ok((entry.new)(&settings))
+    Ok(settings)
 }
 
 #[cfg(test)]
