@@ -21,13 +21,13 @@ const CURRENT_FILTER: usize = 4;
 
 /// Where samples come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
+pub(super) enum Source {
     OneWay,
     RoundTrip,
 }
 
 /// The delay sample that an ACK gave, in microseconds from an unknown zero.
-fn sample(path: &PathState, ack: &Ack) -> Option<(Source, i64)> {
+pub(super) fn sample(path: &PathState, ack: &Ack) -> Option<(Source, i64)> {
     if let Some(delay) = path.one_way_delay_micros {
         return Some((Source::OneWay, delay));
     }

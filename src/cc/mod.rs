@@ -8,10 +8,12 @@
 
 mod balia;
 mod binomial;
+mod bottlenecks;
 mod compound;
 mod coupled;
 mod coupled_cubic;
 mod cubic;
+mod dc_ledbat;
 mod delay;
 mod ewtcp;
 mod fast;
@@ -114,6 +116,7 @@ pub const CONTROLLERS: &[Entry] = &[
     coupled_cubic::ENTRY,
     mcompound::ENTRY,
     mpmtp::ENTRY,
+    dc_ledbat::ENTRY,
 ];
 
 /// The controller that `text` describes, fresh for one connection: a name, or a name and
