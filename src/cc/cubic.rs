@@ -164,7 +164,6 @@ impl Flow {
             mss_bytes,
             acked_bytes,
         } = *growth;
-        let c = C * gains.cubic;
         let epoch = self.epoch.get_or_insert(Epoch {
             started: now,
             last_ack: now,
@@ -172,6 +171,7 @@ impl Flow {
             w_est_bytes: cwnd_bytes,
         });
         epoch.last_ack = now;
+        let c = C * gains.cubic;
 
         let w_max = self.w_max_bytes.max(epoch.cwnd_bytes) / mss_bytes;
         let k = k(c, w_max, epoch.cwnd_bytes / mss_bytes);
@@ -190,6 +190,11 @@ impl Flow {
         let ahead = w_cubic(c, (t + srtt).as_secs_f64(), k, w_max) * mss_bytes;
         let missing_bytes = target(ahead, cwnd_bytes) - cwnd_bytes;
         missing_bytes * (acked_bytes / cwnd_bytes).min(1.0)
+    }
+
+    /// Between two losses, in congestion avoidance.
+    pub fn in_epoch(&self) -> bool {
+        self.epoch.is_some()
     }
 
     /// The window after a loss, in bytes (RFC 9438, sections 4.6 and 4.7).

@@ -25,7 +25,10 @@
 //! 2 delta and then back. The paper does not say back, but its throughput of 97.8 % needs it: growing
 //! anew takes minutes. A loss in the phase halves what is restored. The base delay is then what the
 //! phase measured, so that a longer route is followed. A sample within `tolerance` of the base counts
-//! as having seen it, so that flows that see a queue emptied by another do not probe themselves.
+//! as having seen it, so that flows that see a queue emptied by another do not probe themselves; for
+//! the same reason a phase that comes that near leaves the base as it is: the excess over the target
+//! at which flows settle (equation 6) is below a millisecond at 20 Mbit/s, and so is what an error
+//! of the base must be for shares to be equal.
 
 use std::time::Duration;
 use std::time::Instant;
@@ -158,6 +161,16 @@ impl Flow {
         match self.base_seen {
             Some(_) => seconds_between(self.base, self.current),
             None => 0.0,
+        }
+    }
+
+    /// The base delay after Probe-OWD, which saw `least`: that, if the route became longer, and the
+    /// old one, if it is the same but for what was left of the queue.
+    fn remeasured(&mut self, least: Option<i64>, tolerance_micros: i64) {
+        if let Some(least) = least {
+            if least > self.base.saturating_add(tolerance_micros) {
+                self.base = least;
+            }
         }
     }
 
@@ -303,6 +316,7 @@ impl Controller for DcLedbat {
     /// Probe-OWD begins and ends.
     fn on_time(&mut self, now: Instant, paths: &Registry, id: PathId) -> Option<Change> {
         let (probe_time, ret, init) = (self.probe_time(), self.ret, self.init);
+        let tolerance_micros = self.tolerance_micros;
         let (path, flow) = (paths.get(id)?, self.flows.get_mut(id)?);
         let set = |cwnd_bytes| {
             Some(Change {
@@ -315,7 +329,7 @@ impl Controller for DcLedbat {
                 return None;
             }
             flow.probe = None;
-            flow.base = probe.least.unwrap_or(flow.base);
+            flow.remeasured(probe.least, tolerance_micros);
             flow.base_seen = flow.base_seen.map(|_| now);
             return set(probe.saved_bytes.max(path.cwnd_bytes as f64));
         }

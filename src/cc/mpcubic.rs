@@ -13,6 +13,10 @@
 //! CUBIC follows Reno the window goes with the square root of the increase, so there it is scaled
 //! by (x_r/sum x)^2. The original's fast recovery over several paths is left out: QUIC's recovery
 //! already acknowledges each path by itself.
+//!
+//! delta holds for an epoch, from one loss to the next. As the window does not fall when the curve
+//! does, a delta that follows the share at once would only ever push the window up: two paths took 1.3
+//! shares of a common bottleneck with it.
 
 use std::time::Instant;
 
@@ -50,10 +54,18 @@ pub const ENTRY: Entry = Entry {
 const M_CUBIC: i32 = 4;
 const M_RENO: i32 = 2;
 
+/// One path.
+#[derive(Clone, Copy, Debug)]
+struct Path {
+    flow: Flow,
+    /// Of the epoch.
+    gains: Gains,
+}
+
 /// The controller.
 #[derive(Debug, Default)]
 struct MpCubic {
-    flows: PathMap<Flow>,
+    flows: PathMap<Path>,
     shares: Shares,
 }
 
@@ -68,7 +80,11 @@ impl MpCubic {
 
 impl Controller for MpCubic {
     fn on_path_added(&mut self, _now: Instant, id: PathId) {
-        self.flows.insert(id, Flow::default());
+        let fresh = Path {
+            flow: Flow::default(),
+            gains: Gains::NONE,
+        };
+        self.flows.insert(id, fresh);
         self.shares.reset(id);
     }
 
@@ -94,30 +110,34 @@ impl Controller for MpCubic {
 
     fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
         let gains = self.gains(id);
-        let (Some(path), Some(flow)) = (paths.get(id), self.flows.get_mut(id)) else {
+        let (Some(path), Some(own)) = (paths.get(id), self.flows.get_mut(id)) else {
             return 0.0;
         };
-        flow.increase(now, &Growth::of(path, ack), gains)
+        if !own.flow.in_epoch() {
+            own.gains = gains;
+        }
+        own.flow
+            .increase(now, &Growth::of(path, ack), own.gains)
     }
 
     fn decrease(&mut self, _now: Instant, paths: &Registry, id: PathId) -> f64 {
-        let (Some(path), Some(flow)) = (paths.get(id), self.flows.get_mut(id)) else {
+        let (Some(path), Some(own)) = (paths.get(id), self.flows.get_mut(id)) else {
             return 0.0;
         };
-        flow.decrease(path.cwnd_bytes as f64)
+        own.flow.decrease(path.cwnd_bytes as f64)
     }
 
     fn on_underused(&mut self, now: Instant, id: PathId) {
-        if let Some(flow) = self.flows.get_mut(id) {
-            flow.on_underused(now);
+        if let Some(own) = self.flows.get_mut(id) {
+            own.flow.on_underused(now);
         }
     }
 
     fn trace(&self, paths: &Registry, id: PathId, trace: &mut Trace) {
-        if let (Some(path), Some(flow)) = (paths.get(id), self.flows.get(id)) {
-            let gains = self.gains(id);
-            trace.push("delta", gains.cubic);
-            flow.trace(path.mss_bytes as f64, C * gains.cubic, trace);
+        if let (Some(path), Some(own)) = (paths.get(id), self.flows.get(id)) {
+            trace.push("delta", own.gains.cubic);
+            own.flow
+                .trace(path.mss_bytes as f64, C * own.gains.cubic, trace);
         }
     }
 }

@@ -182,10 +182,18 @@ impl PathWindow {
     }
 
     fn apply(&mut self, change: Change) {
+        let slow_start = self.in_slow_start();
         self.cwnd_bytes = change.cwnd_bytes;
-        if let Some(ssthresh_bytes) = change.ssthresh_bytes {
-            self.ssthresh_bytes = ssthresh_bytes;
+        match change.ssthresh_bytes {
+            Some(ssthresh_bytes) => self.ssthresh_bytes = ssthresh_bytes,
+            None if !slow_start => self.stay_in_avoidance(),
+            None => (),
         }
+    }
+
+    /// A window that shrinks without a congestion event does not fall back into slow start.
+    fn stay_in_avoidance(&mut self) {
+        self.ssthresh_bytes = self.ssthresh_bytes.min(self.cwnd_bytes);
     }
 
     /// Keeps the window within its bounds, whatever a controller answered, and shows it.
@@ -324,6 +332,7 @@ impl Group {
                 window.slow_start(ack, gain, self.options.hystart);
             } else {
                 window.cwnd_bytes += controller.increase(now, paths, id, ack);
+                window.stay_in_avoidance();
             }
         }
 
