@@ -10,9 +10,9 @@
 //! Two equal verdicts in a row are believed; sets are what such pairs connect. While either path is
 //! congested, and one round trip longer, nothing is concluded.
 //!
-//! Two readings of the paper. If j gives a signal of another kind in the round trip, its queue falls
-//! by its own doing: that proves nothing, and there is no verdict (taken as "otherwise", two paths
-//! that probe together would never be coupled). "Re-execute the detection after any subflow enters
+//! Two readings of the paper. If j gives a signal of another kind in the round trip, or is above the
+//! target anyway, its queue falls by its own doing: that proves nothing, and there is no verdict
+//! (taken as "otherwise", two paths that probe together would never be coupled). "Re-execute the detection after any subflow enters
 //! Probe-OWD" is that PO is a signal; the run of verdicts is not cleared by it, or paths that only
 //! probe would never reach two in a row.
 //!
@@ -105,11 +105,23 @@ impl Pair {
     }
 }
 
+/// What a fall of a queueing delay must exceed.
+#[derive(Clone, Copy, Debug)]
+struct Margins {
+    secs: f64,
+    part: f64,
+}
+
+impl Margins {
+    fn is_fall(&self, before: f64, after: f64) -> bool {
+        after < before - self.secs.max(self.part * before)
+    }
+}
+
 /// The pairs of all paths, and the sets they make.
 #[derive(Debug)]
 pub(super) struct Bottlenecks {
-    margin: f64,
-    margin_part: f64,
+    margins: Margins,
     queues: PathMap<Queue>,
     pairs: Vec<Pair>,
     /// The least path ID of the set that a path is in.
@@ -121,12 +133,20 @@ impl Bottlenecks {
     /// `margin_part` of the delay.
     pub fn new(margin: f64, margin_part: f64) -> Self {
         Bottlenecks {
-            margin,
-            margin_part,
+            margins: Margins {
+                secs: margin,
+                part: margin_part,
+            },
             queues: PathMap::default(),
             pairs: Vec::new(),
             sets: PathMap::default(),
         }
+    }
+
+    /// Whether a queueing delay that goes from `before` to `after`, in seconds, falls by more than
+    /// the margin.
+    pub fn is_fall(&self, before: f64, after: f64) -> bool {
+        self.margins.is_fall(before, after)
     }
 
     /// A path joins, coupled with none.
@@ -188,21 +208,24 @@ impl Bottlenecks {
         }
     }
 
-    /// Path `id` measured a queueing delay of `q` seconds. Ends the round trips that watched it.
-    pub fn on_queueing(&mut self, now: Instant, id: PathId, q: f64, rtt: Duration) {
+    /// Path `id` measured a queueing delay of `q` seconds, `above` the target or not. Ends the round trips that watched it.
+    pub fn on_queueing(&mut self, now: Instant, id: PathId, q: f64, rtt: Duration, above: bool) {
         let Some(queue) = self.queues.get_mut(id) else {
             return;
         };
         queue.add(now, q, rtt);
         let after = queue.least();
 
-        let mut changed = false;
+        let (mut changed, margins) = (false, self.margins);
         for pair in &mut self.pairs {
             let watcher = match pair.paths {
                 [a, b] if b == id => (0, a),
                 [a, b] if a == id => (1, b),
                 _ => continue,
             };
+            if above {
+                pair.watches[watcher.0] = None;
+            }
             let Some(watch) = pair.watches[watcher.0].filter(|watch| now >= watch.until) else {
                 continue;
             };
@@ -213,9 +236,8 @@ impl Bottlenecks {
                     .is_some_and(|queue| queue.congested(now))
             });
             if !congested {
-                let margin = self.margin.max(self.margin_part * watch.before);
                 let was_shared = pair.shared;
-                pair.conclude(after < watch.before - margin);
+                pair.conclude(margins.is_fall(watch.before, after));
                 changed |= pair.shared != was_shared;
             }
         }
@@ -305,7 +327,8 @@ mod tests {
         fn settle(&mut self, id: u64, q: f64) {
             for _ in 0..10 {
                 self.now += RTT / 10;
-                self.bottlenecks.on_queueing(self.now, PathId(id), q, RTT);
+                self.bottlenecks
+                    .on_queueing(self.now, PathId(id), q, RTT, false);
             }
         }
 
@@ -388,6 +411,19 @@ mod tests {
             bench.settle(1, 0.1);
             bench.signal(0, Signal::Probe);
             bench.signal(1, Signal::Probe);
+            bench.settle(1, 0.05);
+            assert!(!bench.shared(0, 1));
+        }
+    }
+
+    #[test]
+    fn a_path_above_the_target_proves_nothing() {
+        let mut bench = Bench::new(2);
+        for _ in 0..4 {
+            bench.settle(1, 0.1);
+            bench.signal(0, MD);
+            let (now, id) = (bench.now, PathId(1));
+            bench.bottlenecks.on_queueing(now, id, 0.11, RTT, true);
             bench.settle(1, 0.05);
             assert!(!bench.shared(0, 1));
         }

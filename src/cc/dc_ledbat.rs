@@ -23,12 +23,24 @@
 //!
 //! *Probe-OWD.* The window goes to the initial one (`init`, 10 packets as in the paper's kernel) for
 //! 2 delta and then back. The paper does not say back, but its throughput of 97.8 % needs it: growing
-//! anew takes minutes. A loss in the phase halves what is restored. The base delay is then what the
-//! phase measured, so that a longer route is followed. A sample within `tolerance` of the base counts
-//! as having seen it, so that flows that see a queue emptied by another do not probe themselves; for
-//! the same reason a phase that comes that near leaves the base as it is: the excess over the target
-//! at which flows settle (equation 6) is below a millisecond at 20 Mbit/s, and so is what an error
-//! of the base must be for shares to be equal.
+//! anew takes minutes. A loss in the phase halves what is restored. A sample within `tolerance` of
+//! the base counts as having seen it, so that flows that see a queue emptied by another do not probe
+//! themselves.
+//!
+//! *The base delay* is the least of the last `periods` phases, and of what was seen between them, so
+//! that a longer route is followed in the end. With one phase, as the paper may mean, a competitor
+//! that never empties its queue is robbed: what it leaves in the queue (its window less the BDP) goes
+//! into the base, and the excess over the target at which flows settle (equation 6) is below a
+//! millisecond at 20 Mbit/s, so half a millisecond of error doubles a share. Ten phases are RFC
+//! 6817's ten periods of base history.
+//!
+//! *Jitter* of reT is off: paths and flows that probe together empty their queue together, and see its
+//! base. With 5 %, two paths against one fLEDBAT flow took 1.7 shares for one, as the base was missed.
+//!
+//! *The MD signal* is the first ACK above the target after the queueing delay was below it by more than
+//! the margin. In equilibrium the delay hovers at the target and crosses it in every other round
+//! trip; taken as signals, those crossings coincide on any two paths, and disjoint links were
+//! coupled for half of a run.
 
 use std::time::Duration;
 use std::time::Instant;
@@ -78,10 +90,20 @@ pub const ENTRY: Entry = Entry {
             [1.0, 10.0, 3600.0],
             "longest time without seeing the base delay",
         ),
+        Param::number(
+            "jitter",
+            [0.0, 0.0, 0.5],
+            "how much that time varies, as a fraction; none in the paper",
+        ),
         Param::time(
             "tolerance",
             [0.0, 0.001, 0.1],
             "how near a sample must come to the base delay",
+        ),
+        Param::number(
+            "periods",
+            [1.0, 10.0, 32.0],
+            "Probe-OWD phases whose least delay is the base; 1 in the paper",
         ),
         Param::time(
             "margin",
@@ -97,8 +119,20 @@ pub const ENTRY: Entry = Entry {
     new: |settings| Box::new(DcLedbat::new(settings)),
 };
 
+/// The most periods that the base delay can come from.
+const MAX_PERIODS: usize = 32;
+
 /// RTTs for which q may exceed the target before it counts as congestion.
 const CONGESTED_RTTS: u32 = 2;
+
+/// A number within [-1, 1) that differs from path to path and from phase to phase.
+fn spread(id: PathId, probes: u64) -> f64 {
+    // Multiples of the golden ratio spread evenly, whatever the IDs are.
+    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mixed = id.0.wrapping_add(probes.wrapping_mul(3)).wrapping_add(1);
+    let fraction = (mixed.wrapping_mul(GOLDEN) >> 11) as f64 / (1u64 << 53) as f64;
+    2.0 * fraction - 1.0
+}
 
 /// Probe-OWD.
 #[derive(Clone, Copy, Debug)]
@@ -106,8 +140,6 @@ struct Probe {
     started: Instant,
     /// What to restore.
     saved_bytes: f64,
-    /// The least delay seen in the phase.
-    least: Option<i64>,
 }
 
 /// The other paths of the set, as of the last round trip.
@@ -143,16 +175,22 @@ impl Coupling {
 struct Flow {
     flow: fledbat::Flow,
     source: Option<Source>,
-    /// The latest delay, and the least.
+    /// The latest delay, and the least of the last periods.
     current: i64,
     base: i64,
+    /// The least delay of each period, from one Probe-OWD phase to the next; this one first.
+    minima: [i64; MAX_PERIODS],
+    /// Periods before this one.
+    ended: usize,
     /// `None` before the first sample.
     base_seen: Option<Instant>,
     probe: Option<Probe>,
+    /// Probe-OWD phases so far.
+    probes: u64,
     /// q has exceeded the target since.
     above: Option<Instant>,
-    /// No second MD signal before this time.
-    quiet_until: Option<Instant>,
+    /// q was below the target by more than the margin since the last MD signal.
+    was_low: bool,
     coupling: Coupling,
 }
 
@@ -164,26 +202,34 @@ impl Flow {
         }
     }
 
-    /// The base delay after Probe-OWD, which saw `least`: that, if the route became longer, and the
-    /// old one, if it is the same but for what was left of the queue.
-    fn remeasured(&mut self, least: Option<i64>, tolerance_micros: i64) {
-        if let Some(least) = least {
-            if least > self.base.saturating_add(tolerance_micros) {
-                self.base = least;
-            }
-        }
+    /// A Probe-OWD phase ended, and with it a period: the base is the least of the last `periods`.
+    fn end_period(&mut self, now: Instant, periods: usize) {
+        let Some(least) = self.base_micros(periods) else {
+            return;
+        };
+        self.ended = (self.ended + 1).min(periods - 1);
+        self.minima.rotate_right(1);
+        self.minima[0] = i64::MAX;
+        self.base = least;
+        self.base_seen = Some(now);
+    }
+
+    /// The least delay of this period and those before.
+    fn base_micros(&self, periods: usize) -> Option<i64> {
+        self.base_seen?;
+        let known = (self.ended + 1).min(periods);
+        self.minima[..known].iter().min().copied()
     }
 
     fn on_delay(&mut self, now: Instant, source: Source, micros: i64, tolerance_micros: i64) {
         if self.source != Some(source) {
             self.source = Some(source);
             self.base_seen = None;
-            self.probe.iter_mut().for_each(|probe| probe.least = None);
+            self.minima = [i64::MAX; MAX_PERIODS];
+            self.ended = 0;
         }
         self.current = micros;
-        if let Some(probe) = &mut self.probe {
-            probe.least = Some(probe.least.map_or(micros, |least| least.min(micros)));
-        }
+        self.minima[0] = self.minima[0].min(micros);
         if self.base_seen.is_none() || micros < self.base {
             self.base = micros;
         }
@@ -199,7 +245,9 @@ struct DcLedbat {
     rule: Rule,
     init: f64,
     ret: Duration,
+    jitter: f64,
     tolerance_micros: i64,
+    periods: usize,
     flows: PathMap<Flow>,
     bottlenecks: Bottlenecks,
 }
@@ -210,7 +258,9 @@ impl DcLedbat {
             rule: Rule::new(settings),
             init: settings.get("init"),
             ret: Duration::from_secs_f64(settings.get("ret")),
+            jitter: settings.get("jitter"),
             tolerance_micros: (settings.get("tolerance") * 1e6) as i64,
+            periods: settings.get("periods") as usize,
             flows: PathMap::default(),
             bottlenecks: Bottlenecks::new(settings.get("margin"), settings.get("margin_part")),
         }
@@ -273,22 +323,23 @@ impl Controller for DcLedbat {
         flow.on_delay(now, source, micros, self.tolerance_micros);
 
         let (q, srtt) = (flow.queueing(), rtt.smoothed);
-        self.bottlenecks.on_queueing(now, id, q, srtt);
         if q <= self.rule.target {
             flow.above = None;
+            flow.was_low |= self.bottlenecks.is_fall(self.rule.target, q);
+            self.bottlenecks.on_queueing(now, id, q, srtt, false);
             return;
         }
-        let crossed = flow.above.is_none();
+        let was_low = std::mem::take(&mut flow.was_low);
         let above = *flow.above.get_or_insert(now);
         if now.saturating_duration_since(above) > srtt.saturating_mul(CONGESTED_RTTS) {
             self.bottlenecks.on_congestion(now, id, srtt);
         }
-        let quiet = flow.quiet_until.is_some_and(|until| now < until);
-        if crossed && !quiet && flow.probe.is_none() {
-            flow.quiet_until = now.checked_add(srtt);
+        // A queue that hovers at the target crosses it all the time, which means nothing.
+        if was_low && flow.probe.is_none() {
             self.bottlenecks
                 .on_signal(now, id, Signal::MultiplicativeDecrease);
         }
+        self.bottlenecks.on_queueing(now, id, q, srtt, true);
     }
 
     fn on_round(
@@ -315,8 +366,10 @@ impl Controller for DcLedbat {
 
     /// Probe-OWD begins and ends.
     fn on_time(&mut self, now: Instant, paths: &Registry, id: PathId) -> Option<Change> {
-        let (probe_time, ret, init) = (self.probe_time(), self.ret, self.init);
-        let tolerance_micros = self.tolerance_micros;
+        let (probe_time, init) = (self.probe_time(), self.init);
+        let probes = self.flows.get(id)?.probes;
+        let ret = self.ret.mul_f64(1.0 + self.jitter * spread(id, probes));
+        let periods = self.periods;
         let (path, flow) = (paths.get(id)?, self.flows.get_mut(id)?);
         let set = |cwnd_bytes| {
             Some(Change {
@@ -329,18 +382,17 @@ impl Controller for DcLedbat {
                 return None;
             }
             flow.probe = None;
-            flow.remeasured(probe.least, tolerance_micros);
-            flow.base_seen = flow.base_seen.map(|_| now);
+            flow.end_period(now, periods);
             return set(probe.saved_bytes.max(path.cwnd_bytes as f64));
         }
         if now.saturating_duration_since(flow.base_seen?) <= ret {
             return None;
         }
         let saved_bytes = path.cwnd_bytes as f64;
+        flow.probes += 1;
         flow.probe = Some(Probe {
             started: now,
             saved_bytes,
-            least: None,
         });
         self.bottlenecks.on_signal(now, id, Signal::Probe);
         set(saved_bytes.min(init * path.mss_bytes as f64))
@@ -467,8 +519,10 @@ mod tests {
         let id = PathId(0);
         let mut paths = paths(&[(300, 100)]);
         let mut controller = joined(1);
+        controller.periods = 1;
         delay(&mut controller, start, &mut paths, 0, 20);
-        // 10 s with a queue of 80 ms: not yet; then 10 packets.
+        controller.flows.get_mut(id).unwrap().minima[0] = i64::MAX; // a period ago
+                                                                    // 10 s with a queue of 80 ms: not yet; then 10 packets.
         delay(&mut controller, start + 9000 * MS, &mut paths, 0, 100);
         assert_eq!(controller.on_time(start + 10_000 * MS, &paths, id), None);
         let begun = start + 10_001 * MS;
@@ -502,6 +556,32 @@ mod tests {
         close(controller.decrease(begun + 50 * MS, &paths, id), 5_000.0);
         let change = controller.on_time(begun + 200 * MS, &paths, id).unwrap();
         close(change.cwnd_bytes, 150_000.0);
+    }
+
+    #[test]
+    fn jitter_is_within_its_bounds_and_differs() {
+        let mut seen: Vec<_> = (0..4)
+            .flat_map(|id| (0..50).map(move |probes| spread(PathId(id), probes)))
+            .collect();
+        assert!(seen.iter().all(|spread| (-1.0..1.0).contains(spread)));
+        close(spread(PathId(3), 9), spread(PathId(3), 9));
+        seen.sort_by(f64::total_cmp);
+        assert!(seen[20] < -0.5 && seen[180] > 0.5);
+        assert!(spread(PathId(0), 0) != spread(PathId(1), 0));
+    }
+
+    #[test]
+    fn the_base_is_the_least_of_the_last_periods() {
+        // Phases that see 20, 35, 30 ms; of two periods the least is 20, then 20, then 30.
+        let now = Instant::now();
+        let mut flow = Flow::default();
+        let mut bases = Vec::new();
+        for micros in [20_000, 35_000, 30_000] {
+            flow.on_delay(now, Source::OneWay, micros, 1000);
+            flow.end_period(now, 2);
+            bases.push(flow.base);
+        }
+        assert_eq!(bases, [20_000, 20_000, 30_000]);
     }
 
     #[test]

@@ -116,8 +116,7 @@ impl Controller for MpCubic {
         if !own.flow.in_epoch() {
             own.gains = gains;
         }
-        own.flow
-            .increase(now, &Growth::of(path, ack), own.gains)
+        own.flow.increase(now, &Growth::of(path, ack), own.gains)
     }
 
     fn decrease(&mut self, _now: Instant, paths: &Registry, id: PathId) -> f64 {

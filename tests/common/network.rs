@@ -93,9 +93,20 @@ struct Flow {
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    Send { flow: usize, path: usize },
-    Ack { flow: usize, path: usize, number: u64, one_way_micros: i64 },
-    Check { flow: usize, path: usize },
+    Send {
+        flow: usize,
+        path: usize,
+    },
+    Ack {
+        flow: usize,
+        path: usize,
+        number: u64,
+        one_way_micros: i64,
+    },
+    Check {
+        flow: usize,
+        path: usize,
+    },
 }
 
 /// Links and senders.
@@ -185,10 +196,11 @@ impl Network {
             number: 0,
             at: self.now,
         };
-        let one_way = one_way_micros(self.flows[flow].paths[path].rtt / 2);
-        let rtt = self.flows[flow].paths[path].rtt;
-        self.measure(flow, path, rtt, one_way);
-        self.tell(flow, path, &sent, 0, 0, rtt);
+        let Path { link, rtt, .. } = self.flows[flow].paths[path];
+        let crossing = Duration::from_secs_f64(1.0 / self.links[link].packets_per_sec);
+        let one_way = one_way_micros(crossing + rtt / 2);
+        self.measure(flow, path, crossing + rtt, one_way);
+        self.tell(flow, path, &sent, 0, 0, crossing + rtt);
     }
 
     fn schedule(&mut self, at: Duration, event: Event) {
@@ -321,7 +333,10 @@ impl Network {
         let flow = &mut self.flows[flow_index];
         let path = &mut flow.paths[path_index];
         let in_flight = path.outstanding.len() as u64;
-        let at = path.outstanding.iter().position(|sent| sent.number == number);
+        let at = path
+            .outstanding
+            .iter()
+            .position(|sent| sent.number == number);
         let Some(sent) = at.and_then(|at| path.outstanding.remove(at)) else {
             return; // Declared lost before.
         };
