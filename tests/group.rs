@@ -182,28 +182,6 @@ fn slow_start_stops_at_the_threshold() {
 }
 
 #[test]
-fn lia_and_olia_on_one_path_are_reno() {
-    for name in ["lia", "olia"] {
-        let mut reno = Sender::new("uncoupled-reno", &[70]);
-        let mut coupled = Sender::new(name, &[70]);
-        for step in 0..2000 {
-            for sender in [&mut reno, &mut coupled] {
-                match step % 97 {
-                    13 => sender.lose_and_recover(0),
-                    _ => sender.ack(0, 1 + step % 3),
-                }
-                sender.now += 3 * MS;
-            }
-            let (reno, coupled) = (reno.cwnd(0), coupled.cwnd(0));
-            assert!(
-                reno.abs_diff(coupled) <= 1,
-                "{name} at {step}: {coupled} is not {reno}"
-            );
-        }
-    }
-}
-
-#[test]
 fn one_congestion_event_per_recovery_period() {
     let mut sender = Sender::new("uncoupled-reno", &[50]);
     sender.ack(0, 10);
