@@ -17,7 +17,7 @@ fn assert_same(coupled: &str, parent: &str, queue_ms: u32) {
     let mut senders = [Sender::new(coupled, &[70]), Sender::new(parent, &[70])];
     let mut random = Random(11);
     for step in 0..5000 {
-        let loses = random.happens(0.004);
+        let loses = random.happens(0.01);
         let rtt = MS * (70 + queue_ms * (step / 150 % 4));
         for sender in &mut senders {
             let path = sender.paths.get_mut(PathId(0)).unwrap();
@@ -32,8 +32,9 @@ fn assert_same(coupled: &str, parent: &str, queue_ms: u32) {
             }
         }
         let [coupled_cwnd, parent_cwnd] = [senders[0].cwnd(0), senders[1].cwnd(0)];
+        // Fractions of a byte add up, where one of them keeps a window of its own.
         assert!(
-            coupled_cwnd.abs_diff(parent_cwnd) <= 2,
+            coupled_cwnd.abs_diff(parent_cwnd) <= 2 + parent_cwnd / 1000,
             "{coupled} at {step}: {coupled_cwnd} is not {parent_cwnd} of {parent}"
         );
     }

@@ -154,6 +154,7 @@ impl Bottlenecks {
         if self.queues.insert(id, Queue::default()).is_some() {
             self.remove_pairs(id);
         }
+        self.sets.insert(id, id);
         for (other, _) in self.queues.iter() {
             if other != id {
                 self.pairs.push(Pair {
@@ -170,6 +171,7 @@ impl Bottlenecks {
     /// A path leaves.
     pub fn remove(&mut self, id: PathId) {
         self.queues.remove(id);
+        self.sets.remove(id);
         self.remove_pairs(id);
         self.connect();
     }
@@ -185,9 +187,8 @@ impl Bottlenecks {
 
     /// The connected components of the shared pairs.
     fn connect(&mut self) {
-        self.sets = PathMap::default();
-        for (id, _) in self.queues.iter() {
-            self.sets.insert(id, id);
+        for (id, set) in self.sets.iter_mut() {
+            *set = id;
         }
         // Each turn joins the sets of at least one pair, or is the last.
         loop {

@@ -412,7 +412,7 @@ impl Controller for MpMtp {
     fn on_time(&mut self, _now: Instant, paths: &Registry, id: PathId) -> Option<Change> {
         let (path, flow) = (paths.get(id)?, self.flows.get_mut(id)?);
         let leaves = path.in_slow_start() && flow.profile == Profile::Linear && flow.w_max == 0.0;
-        leaves.then(|| Change {
+        leaves.then_some(Change {
             cwnd_bytes: path.cwnd_bytes as f64,
             ssthresh_bytes: Some(path.cwnd_bytes as f64),
         })

@@ -429,7 +429,9 @@ impl Network {
         }
         let lost = state.outstanding.len() as u64;
         state.last_progress = self.now;
-        if let Some(newest) = state.outstanding.drain(..).last() {
+        let newest = state.outstanding.back().copied();
+        state.outstanding.clear();
+        if let Some(newest) = newest {
             self.lose(flow, path, lost, newest.at);
         }
     }
