@@ -123,13 +123,13 @@ pub struct PathState {
     // Written by the controller.
     /// Congestion window.
     pub cwnd_bytes: u64,
-    /// Slow-start threshold, or [`SSTHRESH_UNSET`].
+    /// Slow-start threshold, or [`SSTHRESH_UNSET`]; never above the window without slow start.
     pub ssthresh_bytes: u64,
     /// Rate at which the path should be paced, bytes per second; `None` without an RTT sample.
     pub pacing_rate_bytes_per_sec: Option<u64>,
     /// In a recovery period (RFC 9002, section 7.3.2).
     pub in_recovery: bool,
-    /// Congestion events so far: losses that reduced the window.
+    /// Congestion events so far: losses or ECN marks that reduced the window.
     pub congestion_events: u64,
     /// Bytes acked since the last congestion event, or since the path began.
     pub acked_since_loss_bytes: u64,

@@ -289,6 +289,35 @@ proptest! {
     }
 
     #[test]
+    fn any_text_is_a_controller_or_an_error(text in "(hybla|mpmtp|dc-ledbat|\\PC{0,6})[:=,]{0,2}\\PC{0,30}") {
+        if let Err(error) = cc::by_name(&text) {
+            prop_assert!(!error.to_string().is_empty());
+        }
+    }
+
+    #[test]
+    fn any_value_in_range_is_accepted_and_works(part in 0.0..=1.0f64, which in any::<prop::sample::Index>()) {
+        for entry in cc::CONTROLLERS.iter().filter(|entry| !entry.params.is_empty()) {
+            let param = which.get(entry.params);
+            let value = param.min + part * (param.max - param.min);
+            let text = match param.unit {
+                cc::Unit::Number | cc::Unit::Packets => format!("{value}"),
+                cc::Unit::Time => format!("{value}s"),
+                cc::Unit::Choice(words) => words[value.round() as usize].to_owned(),
+            };
+            let mut sender = Sender::new(&format!("{}:{}={text}", entry.name, param.name), &[20, 80]);
+            for step in 0..200_u32 {
+                sender.now += 3 * MS;
+                match step % 67 {
+                    66 => sender.lose_and_recover(u64::from(step % 2)),
+                    _ => sender.ack(u64::from(step % 2), 1),
+                }
+            }
+            prop_assert!(sender.paths.iter().all(|path| path.cwnd_bytes >= 2 * path.mss_bytes));
+        }
+    }
+
+    #[test]
     fn coupled_controllers_are_never_faster_than_reno(
         windows in prop::collection::vec((2..500u64, 1..500u32), 2..8),
         acked in 0..8usize,

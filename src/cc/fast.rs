@@ -105,14 +105,6 @@ impl Rule {
     }
 }
 
-/// The window moves only per round trip, but for a path that has no RTT to speak of.
-pub(super) fn increase(now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-    match paths.get(id).is_some_and(|path| path.rtt.is_some()) {
-        true => 0.0,
-        false => reno::Reno.increase(now, paths, id, ack),
-    }
-}
-
 /// The controller; all it needs is in the registry.
 #[derive(Debug)]
 struct Fast(Rule);
@@ -129,7 +121,7 @@ impl Controller for Fast {
     }
 
     fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-        increase(now, paths, id, ack)
+        reno::increase_without_rtt(now, paths, id, ack)
     }
 
     fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {

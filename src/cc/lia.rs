@@ -14,7 +14,8 @@
 //! The Coupled CUBIC paper calls alpha what is a cwnd_i/cwnd_total here (its equation 1), a number
 //! for each path; this file keeps the RFC's, one number for the connection.
 //!
-//! Deviation: paths without an RTT sample are left out of the sums, and such a path grows as Reno.
+//! Deviation: paths without an RTT sample, abandoned and failed ones are left out of the sums. A path
+//! without an RTT sample grows as Reno.
 
 use std::time::Instant;
 

@@ -1,8 +1,18 @@
 //! Congestion control, per path or coupled over the paths of a connection.
 //!
 //! [`Group`] is what the transport calls: it runs slow start, recovery periods and the limits that
-//! every algorithm shares and asks a [`Controller`] for the two things that differ,
-//! the increase in congestion avoidance and the decrease after a loss.
+//! every algorithm shares and asks a [`Controller`] for what differs: the increase in congestion
+//! avoidance and the decrease after a loss, and for some a step per round trip or at a time.
+//!
+//! | file                  | what the controllers share                                      |
+//! |-----------------------|-----------------------------------------------------------------|
+//! | `window`, `hystart`   | slow start, recovery, limits, pacing: [`Group`]                  |
+//! | `members`             | which paths are coupled, in packets and seconds                  |
+//! | `shares`              | each path's share of the rate, and delta = share^m               |
+//! | `delay`               | queueing delay, one-way or from round trips                      |
+//! | `bottlenecks`         | which paths share one (DC-LEDBAT)                                |
+//! | `binomial`            | SQRT, IIAD and their coupled forms                               |
+//! | `params`, `trace`     | parameters by name; what was decided                             |
 //!
 //! To add a controller: one file here, one line in [`CONTROLLERS`].
 

@@ -95,7 +95,7 @@ impl Controller for MpFast {
     }
 
     fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-        fast::increase(now, paths, id, ack)
+        reno::increase_without_rtt(now, paths, id, ack)
     }
 
     fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {

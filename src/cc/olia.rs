@@ -16,7 +16,8 @@
 //! | alpha_r | `alpha`              | packets   | draft section 2.2                          |
 //! | N       | `Sets::paths`        | -         | paths with an RTT sample                   |
 //!
-//! Deviations: paths without an RTT sample are in no sum and no set, and such a path grows as Reno.
+//! Deviations: paths without an RTT sample, abandoned and failed ones are in no sum and no set; a path
+//! without an RTT sample grows as Reno.
 //! Windows tie in M when they agree in whole packets, as in a sender that counts packets. A loss
 //! interval ends at a congestion event, not at each lost packet. The smallest window is two
 //! packets, not one. Slow start is left alone (the draft sets ssthresh to one packet when N > 1).

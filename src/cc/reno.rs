@@ -43,6 +43,15 @@ pub(super) fn increase(cwnd_bytes: f64, mss_bytes: f64, acked_bytes: f64) -> f64
     acked_bytes * mss_bytes / cwnd_bytes
 }
 
+/// The increase of a controller that moves its window per round trip: none per ACK, but Reno's for a
+/// path that has no RTT to speak of.
+pub(super) fn increase_without_rtt(now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
+    match paths.get(id).is_some_and(|path| path.rtt.is_some()) {
+        true => 0.0,
+        false => Reno.increase(now, paths, id, ack),
+    }
+}
+
 impl Controller for Reno {
     fn increase(&mut self, _now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
         paths.get(id).map_or(0.0, |path| {

@@ -188,12 +188,8 @@ impl Controller for Wvegas {
         }
     }
 
-    /// Only per round trip, but for a path that has no RTT to speak of.
     fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-        match paths.get(id).is_some_and(|path| path.rtt.is_some()) {
-            true => 0.0,
-            false => reno::Reno.increase(now, paths, id, ack),
-        }
+        reno::increase_without_rtt(now, paths, id, ack)
     }
 
     fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {
