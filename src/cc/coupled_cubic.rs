@@ -467,6 +467,20 @@ mod tests {
         close(with("clock=plain").gains(0.5).cubic, 1.0);
     }
 
+    #[test]
+    fn the_virtual_window_grows_as_if_it_were_sent() {
+        // f = 1/2, W_C = 36, w = 18. A loss: W_C = 25.2, w = 12.6. One packet acked of w stands for two
+        // of W_C: Reno's estimate gains 2 f a_c/25.2 = a_c/25.2 = 0.0210084 packets, and w half of it.
+        let now = Instant::now();
+        let mut paths = paths(&[(18, 100)]);
+        let mut controller = joined("class=large", &paths);
+        controller.flows.get_mut(PathId(0)).unwrap().f = 0.5;
+        close(controller.decrease(now, &paths, PathId(0)), 12_600.0);
+        paths.get_mut(PathId(0)).unwrap().cwnd_bytes = 12_600;
+        let gained = controller.increase(now, &paths, PathId(0), &ack(now));
+        about(gained, 0.9 / 1.7 / 25.2 / 2.0 * 1000.0, 1e-6);
+    }
+
     fn flow_w_c(controller: &CoupledCubic) -> f64 {
         let flow = controller.flows.get(PathId(0)).unwrap();
         flow.virtual_bytes.unwrap() / MSS as f64

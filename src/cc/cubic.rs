@@ -338,6 +338,30 @@ mod tests {
     }
 
     #[test]
+    fn gains_scale_both_kinds_of_growth() {
+        // C/8 = 0.05: K = cbrt(10.8/0.05) = 6 s. The first ACK follows Reno's estimate, at half of
+        // alpha_cubic. A second on, W(1) = 36 - 0.05 * 125 = 29.75 is beyond it, and W(2) = 36 -
+        // 0.05 * 64 = 32.8 the target: (32.8 - 25.2)/25.2 packets.
+        let now = Instant::now();
+        let gains = Gains {
+            cubic: 0.125,
+            friendly: 0.5,
+        };
+        let mut flow = Flow::default();
+        flow.decrease(36.0 * MSS);
+        let growth = Growth {
+            srtt: Duration::from_secs(1),
+            cwnd_bytes: 25.2 * MSS,
+            mss_bytes: MSS,
+            acked_bytes: MSS,
+        };
+        let first = flow.increase(now, &growth, gains);
+        close(first, 0.5 * ALPHA / 25.2 * MSS);
+        let second = flow.increase(now + Duration::from_secs(1), &growth, gains);
+        close(second, 7.6 / 25.2 * MSS);
+    }
+
+    #[test]
     fn an_idle_time_is_no_growth_time() {
         let now = Instant::now();
         let id = PathId(0);

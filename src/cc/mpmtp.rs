@@ -569,6 +569,9 @@ mod tests {
         let delta = fairness(0.3, &means, 1.0, cubic_factor(0.1), w / 0.1);
         let p = delta * 20.0 / (0.3 * w * w);
         about(p, 1e-4, 1e-5);
+        // B = 1.5 alone must not change the window: delta B stays.
+        let moved = fairness(0.3, &means, 1.5, cubic_factor(0.1), w / 0.1);
+        about(moved * 1.5, delta, 1e-9);
         // Two equal paths: the sum doubles, so delta falls by 2^(4/3).
         let halves = fairness(0.3, &means, 1.0, cubic_factor(0.1), 2.0 * w / 0.1);
         about(halves, delta / 2_f64.powf(4.0 / 3.0), 1e-9);
@@ -678,6 +681,9 @@ mod tests {
             let mut mpmtp = joined(text);
             mpmtp.on_round(now, &list, PathId(0), &round(100));
             about(mpmtp.flows.get(PathId(0)).unwrap().balance, b, 1e-4);
+            // alpha = 2 after a round trip: B * 2/100 packets of 1000 bytes.
+            let gained = mpmtp.increase(now, &list, PathId(0), &ack(now));
+            about(gained, 20.0 * b, 1e-4);
         }
     }
 }
