@@ -7,7 +7,7 @@
 //! | symbol      | name here      | unit      | source            |
 //! |-------------|----------------|-----------|-------------------|
 //! | x_r         | `Member::rate` | packets/s | draft section 3   |
-//! | alpha_r     | `Rates::alpha` | 1         | max(x_s)/x_r; A_r in our notes |
+//! | alpha_r     | `Rates::alpha` | 1         | max(x_s)/x_r; A_r in the entry  |
 //! | sum x_k     | `Rates::sum`   | packets/s | draft section 3   |
 
 use std::time::Instant;

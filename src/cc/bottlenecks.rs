@@ -220,34 +220,28 @@ impl Bottlenecks {
         let (mut changed, margins) = (false, self.margins);
         for pair in &mut self.pairs {
             let watcher = match pair.paths {
-                [a, b] if b == id => (0, a),
-                [a, b] if a == id => (1, b),
+                [_, b] if b == id => 0,
+                [a, _] if a == id => 1,
                 _ => continue,
             };
             if above {
-                pair.watches[watcher.0] = None;
+                pair.watches[watcher] = None;
             }
-            let Some(watch) = pair.watches[watcher.0].filter(|watch| now >= watch.until) else {
+            let Some(watch) = pair.watches[watcher].filter(|watch| now >= watch.until) else {
                 continue;
             };
-            pair.watches[watcher.0] = None;
-            let congested = [id, watcher.1].iter().any(|id| {
-                self.queues
-                    .get(*id)
-                    .is_some_and(|queue| queue.congested(now))
-            });
-            if !congested {
-                let was_shared = pair.shared;
-                pair.conclude(margins.is_fall(watch.before, after));
-                changed |= pair.shared != was_shared;
-            }
+            pair.watches[watcher] = None;
+            let was_shared = pair.shared;
+            pair.conclude(margins.is_fall(watch.before, after));
+            changed |= pair.shared != was_shared;
         }
         if changed {
             self.connect();
         }
     }
 
-    /// Path `id` is congested: it lost a packet, or its queue stays above the target.
+    /// Path `id` is congested: it lost a packet, or its queue stays above the target. What watches it,
+    /// or began with it, is given up.
     pub fn on_congestion(&mut self, now: Instant, id: PathId, rtt: Duration) {
         if let Some(queue) = self.queues.get_mut(id) {
             queue.congested_until = now.checked_add(rtt);
