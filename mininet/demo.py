@@ -15,11 +15,13 @@ from mpqnet import page, results, scenario
 from mpqnet.bulk import make_bulk, sha256_of
 from mpqnet.link import LinkError, choose_backend
 from mpqnet.live import run_live
+from mpqnet.nginx import Nginx
 from mpqnet.process import CommandError
-from mpqnet.server import Server, client_command
+from mpqnet.server import PORT, Server, client_command
 from mpqnet.topology import DisjointPaths, measure_links
 
 BULK = "bulk.bin"
+NGINX_DIRECTIVES = "quic_multipath on; quic_congestion_control olia; quic_scheduler ecf;"
 HERE = Path(__file__).resolve().parent
 
 
@@ -54,6 +56,14 @@ def run_stages(arguments, plan, net, server, out):
     return plays, gets
 
 
+def make_server(arguments, net, out):
+    """The server that is asked for, which is to be entered."""
+    if arguments.server == "mpq":
+        return Server(net, arguments.mpq, arguments.content)
+    addresses = [f"{net.server_address(name)}:{PORT}" for name in net.links]
+    return Nginx(net.server, arguments.nginx, out / "nginx", arguments.content, addresses, NGINX_DIRECTIVES)
+
+
 def demo(arguments):
     """Runs everything; returns the exit status."""
     plan = scenario.load(arguments.scenario)
@@ -65,8 +75,9 @@ def demo(arguments):
     with DisjointPaths(plan.links, backend, seed=plan.seed, wire=arguments.wire, report=out) as net:
         notes = measure_links(net)
         link_of = {net.client_address(name): name for name in net.links}
-        with Server(net, arguments.mpq, arguments.content) as server:
+        with make_server(arguments, net, out) as server:
             plays, gets = run_stages(arguments, plan, net, server, out)
+    notes.append(f"served by {arguments.nginx if arguments.server == 'nginx' else 'mpq serve'}".replace(str(Path.cwd()) + "/", ""))
     notes.append(f"Linux {platform.release()}, {os.cpu_count()} processors, seed {plan.seed}")
     data = results.summary(plays, gets, link_of)
     (out / "summary.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
@@ -84,15 +95,20 @@ def parse_arguments(words=None):
     parser.add_argument("--content", type=Path, required=True, help="directory with the video; the file to download is put there")
     parser.add_argument("--mpd", default="manifest.mpd", help="the video's manifest in it (default: %(default)s)")
     parser.add_argument("--mpq", type=Path, required=True, help="the mpq program")
+    parser.add_argument("--server", choices=("nginx", "mpq"), default="nginx", help="who serves: nginx, or mpq serve (default: %(default)s)")
+    parser.add_argument("--nginx", type=Path, help="the nginx program, as tools/nginx/build installs it")
     parser.add_argument("--wire", type=Path, required=True, help="the mpq-wire program, for kernels without netem")
     parser.add_argument("--scenario", type=Path, default=HERE / "scenarios" / "demo.toml")
     parser.add_argument("--out", type=Path, default=Path("out/demo"), help="where results go (default: %(default)s)")
     parser.add_argument("--backend", choices=("auto", "netem", "wire"), default="auto")
     arguments = parser.parse_args(words)
     # Children run in the directory of their node's shell, so paths must not be relative.
-    for name in ("content", "mpq", "wire", "scenario", "out"):
+    if arguments.server == "nginx" and arguments.nginx is None:
+        parser.error("--server nginx needs --nginx PROGRAM; ci/demo builds and names it")
+    programs = ["mpq", "wire"] + (["nginx"] if arguments.server == "nginx" else [])
+    for name in ("content", "scenario", "out", *programs):
         setattr(arguments, name, getattr(arguments, name).resolve())
-    for file in (arguments.content / arguments.mpd, arguments.mpq, arguments.wire, arguments.scenario):
+    for file in (arguments.content / arguments.mpd, arguments.scenario, *(getattr(arguments, name) for name in programs)):
         if not file.is_file():
             parser.error(f"{file} is missing; ci/demo makes all that is needed")
     return arguments

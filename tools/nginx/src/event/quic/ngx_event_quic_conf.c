@@ -1,0 +1,159 @@
+
+/*
+ * Copyright (C) 2026, the mpq authors
+ *
+ * quiche's configuration from nginx's.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_event_quic_connection.h>
+
+
+/* what one UDP payload may have: Ethernet without the headers of IPv4 */
+#define NGX_QUIC_MAX_SEND_SIZE  1472
+
+
+static void ngx_quic_free_transport_config(void *data);
+
+
+const char *
+ngx_quic_congestion_control_name(ngx_uint_t n)
+{
+    static const char  *own[] = { "cubic", "reno", "bbr2_gcongestion" };
+
+    if (n < sizeof(own) / sizeof(own[0])) {
+        return own[n];
+    }
+
+    return quiche_coupled_cc_algorithm_name(n - sizeof(own) / sizeof(own[0]));
+}
+
+
+const char *
+ngx_quic_scheduler_name(ngx_uint_t n)
+{
+    return quiche_scheduler_name(n);
+}
+
+
+/*
+ * Made when the first client of a server arrives: most servers of a large
+ * configuration have no QUIC listener, and quiche_config_new() makes an
+ * SSL_CTX, which is not used here.
+ */
+
+quiche_config *
+ngx_quic_transport_config(ngx_quic_conf_t *conf, ngx_log_t *log)
+{
+    size_t               window;
+    quiche_config       *config;
+    ngx_pool_cleanup_t  *cln;
+
+    if (conf->transport) {
+        return conf->transport;
+    }
+
+    cln = ngx_pool_cleanup_add(ngx_cycle->pool, 0);
+    if (cln == NULL) {
+        return NULL;
+    }
+
+    config = quiche_config_new(QUICHE_PROTOCOL_VERSION);
+    if (config == NULL) {
+        ngx_log_error(NGX_LOG_ALERT, log, 0, "quiche_config_new() failed");
+        return NULL;
+    }
+
+    window = conf->stream_buffer_size
+             * (conf->max_concurrent_streams_bidi
+                + conf->max_concurrent_streams_uni);
+
+    quiche_config_set_max_idle_timeout(config, conf->idle_timeout);
+    quiche_config_set_max_recv_udp_payload_size(config,
+                                               NGX_QUIC_MAX_UDP_PAYLOAD_SIZE);
+    quiche_config_set_max_send_udp_payload_size(config, NGX_QUIC_MAX_SEND_SIZE);
+    quiche_config_discover_pmtu(config, true);
+
+    quiche_config_set_initial_max_data(config, window);
+    quiche_config_set_max_connection_window(config, window);
+    quiche_config_set_initial_max_stream_data_bidi_local(config,
+                                                     conf->stream_buffer_size);
+    quiche_config_set_initial_max_stream_data_bidi_remote(config,
+                                                     conf->stream_buffer_size);
+    quiche_config_set_initial_max_stream_data_uni(config,
+                                                  conf->stream_buffer_size);
+    quiche_config_set_max_stream_window(config, conf->stream_buffer_size);
+
+    quiche_config_set_initial_max_streams_bidi(config,
+                                           conf->max_concurrent_streams_bidi);
+    quiche_config_set_initial_max_streams_uni(config,
+                                           conf->max_concurrent_streams_uni);
+
+    quiche_config_set_ack_delay_exponent(config,
+                                         NGX_QUIC_DEFAULT_ACK_DELAY_EXPONENT);
+    quiche_config_set_max_ack_delay(config, NGX_QUIC_DEFAULT_MAX_ACK_DELAY);
+    quiche_config_set_disable_active_migration(config,
+                                               conf->disable_active_migration);
+    quiche_config_set_active_connection_id_limit(config,
+                                             conf->active_connection_id_limit);
+
+    quiche_config_enable_paced_sending(config, true);
+
+    if (quiche_config_set_cc_algorithm_name(config,
+                                     (char *) conf->congestion_control.data)
+        != 0
+        || quiche_config_set_scheduler_name(config,
+                                            (char *) conf->scheduler.data)
+           != 0
+        || (conf->multipath
+            && quiche_config_set_initial_max_path_id(config,
+                                                     conf->max_paths - 1)
+               != 0))
+    {
+        ngx_log_error(NGX_LOG_ALERT, log, 0,
+                      "quic transport settings are not valid");
+        quiche_config_free(config);
+        return NULL;
+    }
+
+    cln->handler = ngx_quic_free_transport_config;
+    cln->data = conf;
+
+    conf->transport = config;
+
+    return config;
+}
+
+
+static void
+ngx_quic_free_transport_config(void *data)
+{
+    ngx_quic_conf_t *conf = data;
+
+    quiche_config_free(conf->transport);
+    conf->transport = NULL;
+}
+
+
+/*
+ * What a client remembers for 0-RTT. With other limits, 0-RTT is refused (RFC
+ * 9000, 7.4.1); quiche's own context has no limits in it.
+ */
+
+size_t
+ngx_quic_early_data_context(ngx_quic_conf_t *conf, u_char *out, size_t len)
+{
+    u_char  *p;
+
+    p = ngx_snprintf(out, len, "mpq:%uz:%ui:%ui:%ui:%ui",
+                     conf->stream_buffer_size,
+                     conf->max_concurrent_streams_bidi,
+                     conf->max_concurrent_streams_uni,
+                     conf->active_connection_id_limit,
+                     conf->multipath ? conf->max_paths : 0);
+
+    return p - out;
+}

@@ -1,0 +1,467 @@
+
+/*
+ * Copyright (C) Roman Arutyunyan
+ * Copyright (C) Nginx, Inc.
+ * Copyright (C) 2026, the mpq authors
+ *
+ * Datagrams in. A datagram finds its connection by Destination Connection ID
+ * alone, whatever socket and address it came to: that is how the paths to other
+ * addresses of the server find their connection.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_event_quic_connection.h>
+
+
+/* datagrams taken by one system call */
+#define NGX_QUIC_RECV_BATCH  16
+
+
+static ngx_int_t ngx_quic_local_address(ngx_listening_t *ls,
+    struct msghdr *msg, ngx_quic_datagram_t *dgram);
+static void ngx_quic_accept(ngx_listening_t *ls,
+    ngx_quic_datagram_t *dgram);
+static void ngx_quic_close_accepted_connection(ngx_connection_t *c);
+
+
+/* this worker's listening sockets, of ngx_listening_t * */
+static ngx_array_t  ngx_quic_listeners;
+
+
+ngx_int_t
+ngx_quic_init_listeners(ngx_cycle_t *cycle)
+{
+    ngx_uint_t         i;
+    ngx_listening_t   *ls, **lsp;
+
+    if (ngx_array_init(&ngx_quic_listeners, cycle->pool, 4,
+                       sizeof(ngx_listening_t *))
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    ls = cycle->listening.elts;
+    for (i = 0; i < cycle->listening.nelts; i++) {
+
+        if (!ls[i].quic) {
+            continue;
+        }
+
+#if (NGX_HAVE_REUSEPORT)
+        if (ls[i].reuseport && ls[i].worker != ngx_worker) {
+            continue;
+        }
+#endif
+
+        lsp = ngx_array_push(&ngx_quic_listeners);
+        if (lsp == NULL) {
+            return NGX_ERROR;
+        }
+
+        *lsp = &ls[i];
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_listening_t *
+ngx_quic_find_listening(struct sockaddr *local, socklen_t len)
+{
+    ngx_uint_t         i;
+    ngx_listening_t  **ls, *wildcard;
+
+    wildcard = NULL;
+
+    ls = ngx_quic_listeners.elts;
+    for (i = 0; i < ngx_quic_listeners.nelts; i++) {
+
+        if (ls[i]->wildcard) {
+
+            if (ls[i]->sockaddr->sa_family == local->sa_family
+                && ngx_inet_get_port(ls[i]->sockaddr)
+                   == ngx_inet_get_port(local))
+            {
+                wildcard = ls[i];
+            }
+
+            continue;
+        }
+
+        if (ngx_cmp_sockaddr(ls[i]->sockaddr, ls[i]->socklen, local, len, 1)
+            == NGX_OK)
+        {
+            return ls[i];
+        }
+    }
+
+    return wildcard;
+}
+
+
+void
+ngx_quic_recvmsg(ngx_event_t *ev)
+{
+    int                   n, i;
+    ngx_err_t             err;
+    ngx_listening_t      *ls;
+    ngx_event_conf_t     *ecf;
+    ngx_connection_t     *lc;
+    ngx_quic_datagram_t   dgram;
+
+    static u_char          buffers[NGX_QUIC_RECV_BATCH]
+                                  [NGX_QUIC_MAX_UDP_PAYLOAD_SIZE];
+    static struct iovec    iovs[NGX_QUIC_RECV_BATCH];
+    static struct mmsghdr  msgs[NGX_QUIC_RECV_BATCH];
+    static ngx_sockaddr_t  from[NGX_QUIC_RECV_BATCH];
+#if (NGX_HAVE_ADDRINFO_CMSG)
+    static u_char          control[NGX_QUIC_RECV_BATCH]
+                                  [CMSG_SPACE(sizeof(ngx_addrinfo_t))];
+#endif
+
+    if (ev->timedout) {
+        if (ngx_enable_accept_events((ngx_cycle_t *) ngx_cycle) != NGX_OK) {
+            return;
+        }
+
+        ev->timedout = 0;
+    }
+
+    ecf = ngx_event_get_conf(ngx_cycle->conf_ctx, ngx_event_core_module);
+
+    lc = ev->data;
+    ls = lc->listening;
+    ev->ready = 0;
+
+    ngx_log_debug1(NGX_LOG_DEBUG_EVENT, ev->log, 0,
+                   "quic recvmsg on %V", &ls->addr_text);
+
+    do {
+        for (i = 0; i < NGX_QUIC_RECV_BATCH; i++) {
+            iovs[i].iov_base = buffers[i];
+            iovs[i].iov_len = NGX_QUIC_MAX_UDP_PAYLOAD_SIZE;
+
+            ngx_memzero(&msgs[i], sizeof(struct mmsghdr));
+
+            msgs[i].msg_hdr.msg_name = &from[i];
+            msgs[i].msg_hdr.msg_namelen = sizeof(ngx_sockaddr_t);
+            msgs[i].msg_hdr.msg_iov = &iovs[i];
+            msgs[i].msg_hdr.msg_iovlen = 1;
+
+#if (NGX_HAVE_ADDRINFO_CMSG)
+            if (ls->wildcard) {
+                msgs[i].msg_hdr.msg_control = control[i];
+                msgs[i].msg_hdr.msg_controllen = sizeof(control[i]);
+            }
+#endif
+        }
+
+        n = recvmmsg(lc->fd, msgs, NGX_QUIC_RECV_BATCH, MSG_DONTWAIT, NULL);
+
+        if (n == -1) {
+            err = ngx_socket_errno;
+
+            if (err == NGX_EAGAIN || err == NGX_EINTR) {
+                ngx_log_debug0(NGX_LOG_DEBUG_EVENT, ev->log, err,
+                               "quic recvmmsg() not ready");
+                return;
+            }
+
+            ngx_log_error(NGX_LOG_ALERT, ev->log, err,
+                          "quic recvmmsg() failed");
+            return;
+        }
+
+        for (i = 0; i < n; i++) {
+
+            if (msgs[i].msg_hdr.msg_flags & (MSG_TRUNC|MSG_CTRUNC)) {
+                ngx_log_error(NGX_LOG_ALERT, ev->log, 0,
+                              "quic recvmmsg() truncated data");
+                continue;
+            }
+
+            dgram.data = buffers[i];
+            dgram.len = msgs[i].msg_len;
+
+            dgram.from_len = ngx_min(msgs[i].msg_hdr.msg_namelen,
+                                     (socklen_t) sizeof(ngx_sockaddr_t));
+            ngx_memcpy(&dgram.from, &from[i], dgram.from_len);
+
+            if (ngx_quic_local_address(ls, &msgs[i].msg_hdr, &dgram)
+                != NGX_OK)
+            {
+                continue;
+            }
+
+            ngx_quic_dispatch(ls, &dgram, 0);
+        }
+
+    } while (n == NGX_QUIC_RECV_BATCH && ecf->multi_accept);
+}
+
+
+/* the address that the datagram was sent to; not the socket's if a wildcard */
+
+static ngx_int_t
+ngx_quic_local_address(ngx_listening_t *ls, struct msghdr *msg,
+    ngx_quic_datagram_t *dgram)
+{
+#if (NGX_HAVE_ADDRINFO_CMSG)
+    struct cmsghdr  *cmsg;
+#endif
+
+    /* quiche knows no others, and "listen unix:... quic" would get here */
+
+    switch (dgram->from.sockaddr.sa_family) {
+    case AF_INET:
+#if (NGX_HAVE_INET6)
+    case AF_INET6:
+#endif
+        break;
+    default:
+        return NGX_DECLINED;
+    }
+
+    dgram->to_len = ls->socklen;
+    ngx_memcpy(&dgram->to, ls->sockaddr, ls->socklen);
+
+    if (!ls->wildcard) {
+        return NGX_OK;
+    }
+
+#if (NGX_HAVE_ADDRINFO_CMSG)
+
+    for (cmsg = CMSG_FIRSTHDR(msg);
+         cmsg != NULL;
+         cmsg = CMSG_NXTHDR(msg, cmsg))
+    {
+        if (ngx_get_srcaddr_cmsg(cmsg, &dgram->to.sockaddr) == NGX_OK) {
+            break;
+        }
+    }
+
+#endif
+
+    return NGX_OK;
+}
+
+
+void
+ngx_quic_dispatch(ngx_listening_t *ls, ngx_quic_datagram_t *dgram,
+    ngx_uint_t handed_over)
+{
+    u_char            *p, *dcid;
+    size_t             len;
+    ngx_log_t         *log;
+    ngx_connection_t  *c;
+
+    log = ls->connection->log;
+    p = dgram->data;
+
+    if (dgram->len == 0) {
+        return;
+    }
+
+    if (ngx_quic_long_pkt(p[0])) {
+
+        if (dgram->len < 6 || dgram->len < (size_t) 6 + p[5]) {
+            ngx_log_debug0(NGX_LOG_DEBUG_EVENT, log, 0,
+                           "quic datagram is too short");
+            return;
+        }
+
+        len = p[5];
+        dcid = &p[6];
+
+    } else {
+
+        if (dgram->len < 1 + NGX_QUIC_CID_LEN) {
+            ngx_log_debug0(NGX_LOG_DEBUG_EVENT, log, 0,
+                           "quic datagram is too short");
+            return;
+        }
+
+        len = NGX_QUIC_CID_LEN;
+        dcid = &p[1];
+    }
+
+    c = ngx_quic_find_connection(dcid, len);
+
+    if (c) {
+        ngx_quic_input(c, dgram);
+        return;
+    }
+
+    if (!handed_over && len == NGX_QUIC_CID_LEN
+        && ngx_quic_hand_over(dgram, dcid, log) == NGX_OK)
+    {
+        return;
+    }
+
+    if (!handed_over && (ngx_exiting || ngx_terminate)
+        && ngx_quic_long_pkt(p[0])
+        && ngx_quic_hand_over_to_successor(dgram, log) == NGX_OK)
+    {
+        return;
+    }
+
+    ngx_quic_accept(ls, dgram);
+}
+
+
+/* as ngx_event_recvmsg() and nginx's own ngx_quic_recvmsg() */
+
+static void
+ngx_quic_accept(ngx_listening_t *ls, ngx_quic_datagram_t *dgram)
+{
+    ngx_log_t         *log;
+    ngx_event_t       *rev, *wev;
+    ngx_connection_t  *c, *lc;
+
+#if (NGX_DEBUG)
+    ngx_str_t          addr;
+    ngx_event_conf_t  *ecf;
+    u_char             text[NGX_SOCKADDR_STRLEN];
+#endif
+
+    lc = ls->connection;
+
+#if (NGX_STAT_STUB)
+    (void) ngx_atomic_fetch_add(ngx_stat_accepted, 1);
+#endif
+
+    ngx_accept_disabled = ngx_cycle->connection_n / 8
+                          - ngx_cycle->free_connection_n;
+
+    c = ngx_get_connection(lc->fd, lc->log);
+    if (c == NULL) {
+        return;
+    }
+
+    c->shared = 1;
+    c->type = SOCK_DGRAM;
+    c->socklen = dgram->from_len;
+
+#if (NGX_STAT_STUB)
+    (void) ngx_atomic_fetch_add(ngx_stat_active, 1);
+#endif
+
+    c->pool = ngx_create_pool(ls->pool_size, lc->log);
+    if (c->pool == NULL) {
+        goto failed;
+    }
+
+    c->sockaddr = ngx_palloc(c->pool, NGX_SOCKADDRLEN);
+    if (c->sockaddr == NULL) {
+        goto failed;
+    }
+
+    ngx_memcpy(c->sockaddr, &dgram->from, dgram->from_len);
+
+    c->local_sockaddr = ngx_palloc(c->pool, dgram->to_len);
+    if (c->local_sockaddr == NULL) {
+        goto failed;
+    }
+
+    ngx_memcpy(c->local_sockaddr, &dgram->to, dgram->to_len);
+    c->local_socklen = dgram->to_len;
+
+    log = ngx_palloc(c->pool, sizeof(ngx_log_t));
+    if (log == NULL) {
+        goto failed;
+    }
+
+    *log = ls->log;
+
+    c->log = log;
+    c->pool->log = log;
+    c->listening = ls;
+
+    c->buffer = ngx_create_temp_buf(c->pool, dgram->len);
+    if (c->buffer == NULL) {
+        goto failed;
+    }
+
+    c->buffer->last = ngx_cpymem(c->buffer->last, dgram->data, dgram->len);
+
+    rev = c->read;
+    wev = c->write;
+
+    rev->active = 1;
+    wev->ready = 1;
+
+    rev->log = log;
+    wev->log = log;
+
+    c->number = ngx_atomic_fetch_add(ngx_connection_counter, 1);
+
+    c->start_time = ngx_current_msec;
+
+#if (NGX_STAT_STUB)
+    (void) ngx_atomic_fetch_add(ngx_stat_handled, 1);
+#endif
+
+    if (ls->addr_ntop) {
+        c->addr_text.data = ngx_pnalloc(c->pool, ls->addr_text_max_len);
+        if (c->addr_text.data == NULL) {
+            goto failed;
+        }
+
+        c->addr_text.len = ngx_sock_ntop(c->sockaddr, c->socklen,
+                                         c->addr_text.data,
+                                         ls->addr_text_max_len, 0);
+        if (c->addr_text.len == 0) {
+            goto failed;
+        }
+    }
+
+#if (NGX_DEBUG)
+
+    ecf = ngx_event_get_conf(ngx_cycle->conf_ctx, ngx_event_core_module);
+
+    ngx_debug_accepted_connection(ecf, c);
+
+    if (log->log_level & NGX_LOG_DEBUG_EVENT) {
+        addr.data = text;
+        addr.len = ngx_sock_ntop(c->sockaddr, c->socklen, text,
+                                 NGX_SOCKADDR_STRLEN, 1);
+
+        ngx_log_debug4(NGX_LOG_DEBUG_EVENT, log, 0,
+                       "*%uA quic recvmsg: %V fd:%d n:%uz",
+                       c->number, &addr, c->fd, dgram->len);
+    }
+
+#endif
+
+    log->data = NULL;
+    log->handler = NULL;
+
+    ls->handler(c);
+
+    return;
+
+failed:
+
+    ngx_quic_close_accepted_connection(c);
+}
+
+
+static void
+ngx_quic_close_accepted_connection(ngx_connection_t *c)
+{
+    ngx_free_connection(c);
+
+    c->fd = (ngx_socket_t) -1;
+
+    if (c->pool) {
+        ngx_destroy_pool(c->pool);
+    }
+
+#if (NGX_STAT_STUB)
+    (void) ngx_atomic_fetch_add(ngx_stat_active, -1);
+#endif
+}

@@ -1,0 +1,163 @@
+"""What misbehaving clients are made of, and what must hold while they do."""
+import contextlib
+import hashlib
+import random
+import re
+import socket
+import ssl
+import threading
+import time
+
+from aioquic.h3.connection import H3_ALPN, H3Connection
+from aioquic.h3.events import DataReceived, HeadersReceived
+from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.connection import QuicConnection
+
+import h3
+
+# What clients can bring about is worth a line at "info"; these levels are for the administrator.
+LOUD = re.compile(r"\[(warn|error|crit|alert|emerg)\]")
+
+
+def loud_lines(nginx) -> list[str]:
+    text = (nginx.directory / "logs/error.log").read_text(errors="replace")
+    return [line for line in text.splitlines() if LOUD.search(line)]
+
+
+@contextlib.contextmanager
+def bystander(nginx, mpq, name: str = "8m.bin"):
+    """Downloads run, one after the other, meanwhile; each must be whole. Yields the list of their seconds."""
+    want = hashlib.sha256((nginx.content / "www" / name).read_bytes()).hexdigest()
+    over, taken, problems = threading.Event(), [], []
+
+    def download():
+        while not (over.is_set() and taken) and not problems:
+            began = time.monotonic()
+            try:
+                body, _ = mpq.get(f"https://127.0.0.1:{nginx.port}/{name}",
+                                  paths=("127.0.0.1", "127.0.0.3"), timeout=60)
+                if hashlib.sha256(body).hexdigest() != want:
+                    problems.append("a download came with the wrong SHA-256")
+            except Exception as error:
+                problems.append(str(error))
+            taken.append(time.monotonic() - began)
+
+    thread = threading.Thread(target=download)
+    thread.start()
+    try:
+        yield taken
+    finally:
+        over.set()
+        thread.join()
+    assert not problems, problems
+
+
+@contextlib.contextmanager
+def bounded(nginx, kilobytes: int):
+    """The workers' memory grows by no more than this."""
+    before = nginx.rss_kb()
+    yield
+    grown = nginx.rss_kb() - before
+    print(f"memory: {before} KB before, {grown:+} KB")
+    assert grown <= kilobytes, f"{grown} KB more than the {before} KB of before"
+
+
+def metric(nginx, name: str) -> int:
+    """A figure of the status page, all workers together."""
+    text = h3.fetch(nginx.port, "/status?format=prometheus").body.decode()
+    values = re.findall(rf"^{name}(?:{{.*}})? (\d+)$", text, re.MULTILINE)
+    assert values, f"no {name} in {text[:500]}"
+    return sum(map(int, values))
+
+
+def configuration(**options) -> QuicConfiguration:
+    return QuicConfiguration(is_client=True, alpn_protocols=H3_ALPN, server_name="localhost",
+                             verify_mode=ssl.CERT_NONE, **options)
+
+
+class RawClient:
+    """A connection on a socket of its own, whose every datagram the caller sees before it goes out.
+
+    `mangle(flight)` takes the datagrams that are to be sent, and returns those that will be."""
+
+    def __init__(self, port: int, mangle=lambda flight: flight, **options):
+        self.peer = ("127.0.0.1", port)
+        self.mangle = mangle
+        self.quic = QuicConnection(configuration=configuration(**options))
+        self.http = H3Connection(self.quic)
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind(("127.0.0.1", 0))
+        self.socket.setblocking(False)
+        self.status, self.body, self.ended = 0, b"", False
+        self.quic.connect(self.peer, now=time.monotonic())
+        self.transmit()
+
+    def transmit(self) -> None:
+        flight = [data for data, _ in self.quic.datagrams_to_send(now=time.monotonic())]
+        for data in self.mangle(flight):
+            # A full buffer is a loss.
+            with contextlib.suppress(BlockingIOError, ConnectionRefusedError):
+                self.socket.sendto(data, self.peer)
+
+    def step(self) -> None:
+        """Take what has come, let timers expire, answer."""
+        with contextlib.suppress(BlockingIOError, ConnectionRefusedError):
+            while True:
+                data, _ = self.socket.recvfrom(65535)
+                self.quic.receive_datagram(data, self.peer, now=time.monotonic())
+        timer = self.quic.get_timer()
+        if timer is not None and timer <= time.monotonic():
+            self.quic.handle_timer(now=time.monotonic())
+        while event := self.quic.next_event():
+            for item in self.http.handle_event(event):
+                if isinstance(item, HeadersReceived):
+                    self.status = int(dict(item.headers)[b":status"])
+                elif isinstance(item, DataReceived):
+                    self.body += item.data
+                self.ended = self.ended or getattr(item, "stream_ended", False)
+        self.transmit()
+
+    def request(self, path: str) -> None:
+        self.http.send_headers(self.quic.get_next_available_stream_id(), [
+            (b":method", b"GET"), (b":scheme", b"https"), (b":authority", b"localhost"),
+            (b":path", path.encode())], end_stream=True)
+        self.transmit()
+
+    def vanish(self) -> None:
+        """As when the power goes."""
+        self.socket.close()
+
+
+def drive(clients: list[RawClient], done, seconds: float) -> None:
+    """Run all until done(client) holds for each, or the time is over."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        waiting = [client for client in clients if not done(client)]
+        if not waiting:
+            return
+        for client in waiting:
+            client.step()
+        time.sleep(0.001)
+
+
+def datagrams(seed: int, count: int):
+    """Noise of all sizes; half of it begins like a packet of this or another version."""
+    noise = random.Random(seed)
+    sizes = (0, 1, 5, 6, 7, 20, 21, 22, 40, 100, 1200, 1500)
+    heads = (b"\xc3\0\0\0\x01\x08", b"\xc3\0\0\0\x01\xff", b"\xe3\0\0\0\x01\x14", b"\xf3\0\0\0\x01\x08",
+             b"\xd3\0\0\0\x01\x08", b"\xc0\0\0\0\0\x08", b"\xcf\xba\xba\xba\xba\x08", b"\x40", b"\x7f")
+    for _ in range(count):
+        head = noise.choice(heads) if noise.random() < 0.5 else b""
+        yield head + noise.randbytes(noise.choice(sizes))
+
+
+def flood(port: int, items) -> int:
+    """Send as fast as the kernel takes it; returns how many it took."""
+    sent = 0
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.connect(("127.0.0.1", port))
+        for item in items:
+            with contextlib.suppress(ConnectionRefusedError):
+                s.send(item)
+                sent += 1
+    return sent

@@ -1,0 +1,151 @@
+"""Several paths of one connection."""
+import json
+import socket
+import threading
+
+import pytest
+
+import h3
+
+
+def check(nginx, mpq, host="127.0.0.1", paths=("127.0.0.1", "127.0.0.3"), name="8m.bin"):
+    body, report = mpq.get(f"https://{host}:{nginx.port}/{name}", paths=paths)
+    assert body == (nginx.content / "www" / name).read_bytes()
+    used = [p for p in report["paths"] if p["recv_bytes"] > 0]
+    assert len(used) == len(paths), report
+    return report
+
+
+def test_two_paths(nginx, mpq):
+    check(nginx, mpq)
+    fields = nginx.access()[-1].split()
+    assert fields[4:7] == ["h3", "1", "2"]
+    assert [int(item.split(":")[0]) for item in fields[7].split(",")] == [0, 1]
+    assert sum(int(item.split(":")[1]) for item in fields[7].split(",")) > 8_000_000
+    assert all(0 < float(item.split(":")[1]) < 1000 for item in fields[8].split(","))
+
+
+@pytest.mark.parametrize("listen", [
+    ["127.0.0.1:{port} quic reuseport"],
+    ["{port} quic reuseport"],
+    ["127.0.0.1:{port} quic reuseport", "127.0.0.2:{port} quic reuseport"],
+])
+@pytest.mark.parametrize("gso", ["on", "off"])
+def test_listeners(make_nginx, mpq, listen, gso):
+    nginx = make_nginx(listen=listen, server=f"quic_multipath on; quic_gso {gso};")
+    check(nginx, mpq, paths=("127.0.0.1", "127.0.0.3", "127.0.0.4"))
+
+
+def test_ipv6(make_nginx, mpq):
+    nginx = make_nginx(listen=["[::]:{port} quic reuseport"], server="quic_multipath on;")
+    body, report = mpq.get(f"https://[::1]:{nginx.port}/8m.bin", paths=("::1",))
+    assert len(body) == 8_000_000
+    assert report["paths"][0]["local"].startswith("[::1]:")
+
+
+@pytest.mark.parametrize("controller", ["lia", "olia", "cubic", "reno", "bbr2_gcongestion"])
+def test_controllers(make_nginx, mpq, controller):
+    nginx = make_nginx(server=f"quic_multipath on; quic_congestion_control {controller};")
+    check(nginx, mpq)
+    assert f" {controller} " in nginx.access()[-1]
+
+
+def test_off_is_off(make_nginx, mpq):
+    nginx = make_nginx()
+    body, report = mpq.get(f"https://127.0.0.1:{nginx.port}/1m.bin",
+                           paths=("127.0.0.1", "127.0.0.3"))
+    assert len(body) == 1_000_000
+    assert [p["path_id"] for p in report["paths"]] == [0]
+
+
+def test_max_paths(make_nginx, mpq):
+    nginx = make_nginx(server="quic_multipath on; quic_max_paths 2;")
+    body, report = mpq.get(f"https://127.0.0.1:{nginx.port}/8m.bin",
+                           paths=("127.0.0.1", "127.0.0.3", "127.0.0.4"))
+    assert len(body) == 8_000_000
+    assert sorted(p["path_id"] for p in report["paths"]) == [0, 1]
+
+
+def test_status(nginx, mpq):
+    async def conversation():
+        async with h3.connection(nginx.port) as client:
+            check_json = json.loads((await client.request("/status")).body)
+            text = (await client.request("/status?format=prometheus")).body.decode()
+            accept = (await client.request("/status", headers={"accept": "text/plain"})).body
+            return check_json, text, accept
+    check(nginx, mpq)
+    status, text, accept = h3.run(conversation())
+
+    worker, = status["workers"]
+    assert worker["accepted"] == worker["established"] == 2
+    assert worker["connections"] >= 1
+    mine = status["connections"][-1]
+    assert mine["congestion_control"] == "cubic" and mine["scheduler"] == "min-rtt"
+    path, = mine["paths"]
+    assert path["local"] == f"127.0.0.1:{nginx.port}"
+    assert path["health"] == "healthy" and path["sent_bytes"] > 0
+
+    metrics = dict(line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#")
+    assert metrics['nginx_quic_accepted_total{worker="0"}'] == "2"
+    assert int(metrics['nginx_quic_sent_bytes_total{worker="0",path_id="0"}']) > 0
+    assert accept.startswith(b"# HELP nginx_quic_connections ")
+
+
+class Nat:
+    """Passes datagrams on, and picks the server's address by the client's."""
+
+    def __init__(self, port: int, targets: dict[str, str]):
+        self.server_port = port
+        self.targets = targets
+        self.front = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.front.bind(("127.0.0.9", 0))
+        self.port = self.front.getsockname()[1]
+        self.backs: dict[tuple[str, int], socket.socket] = {}
+        self.seen: set[str] = set()
+        threading.Thread(target=self.forward, daemon=True).start()
+
+    def forward(self):
+        while True:
+            try:
+                data, client = self.front.recvfrom(65535)
+            except OSError:
+                return
+            if client not in self.backs:
+                back = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                # As from the client: nginx sees its address, with another port.
+                back.bind((client[0], 0))
+                back.connect((self.targets[client[0]], self.server_port))
+                self.backs[client] = back
+                threading.Thread(target=self.back, args=(back, client), daemon=True).start()
+            self.backs[client].send(data)
+
+    def back(self, back, client):
+        while True:
+            try:
+                data = back.recv(65535)
+            except OSError:
+                return
+            self.seen.add(self.targets[client[0]])
+            self.front.sendto(data, client)
+
+    def close(self):
+        for s in (self.front, *self.backs.values()):
+            s.close()
+
+
+@pytest.mark.parametrize("listen", [
+    ["127.0.0.1:{port} quic reuseport", "127.0.0.2:{port} quic reuseport"],
+    ["{port} quic reuseport"],
+])
+@pytest.mark.parametrize("workers", [1, 4])
+def test_path_to_another_address_of_the_server(make_nginx, mpq, listen, workers):
+    nginx = make_nginx(listen=listen, server="quic_multipath on;", workers=workers)
+    nat = Nat(nginx.port, {"127.0.0.1": "127.0.0.1", "127.0.0.3": "127.0.0.2"})
+    try:
+        body, report = mpq.get(f"https://127.0.0.9:{nat.port}/8m.bin",
+                               paths=("127.0.0.1", "127.0.0.3"))
+    finally:
+        nat.close()
+    assert len(body) == 8_000_000
+    assert nat.seen == {"127.0.0.1", "127.0.0.2"}
+    assert len([p for p in report["paths"] if p["recv_bytes"] > 5000]) == 2, report

@@ -1,0 +1,178 @@
+"""Several workers, and changes of the guard."""
+import asyncio
+import os
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import h3
+
+
+def metric(nginx, name: str) -> int:
+    text = h3.fetch(nginx.port, "/status?format=prometheus").body.decode()
+    return sum(int(line.split()[1]) for line in text.splitlines()
+               if line.startswith(f"nginx_quic_{name}{{"))
+
+
+@pytest.mark.parametrize("bpf", ["on", "off"])
+@pytest.mark.parametrize("reuseport", ["reuseport", ""])
+def test_paths_from_new_4_tuples(make_nginx, mpq, bpf, reuseport):
+    # Slow enough for all paths to be used.
+    nginx = make_nginx(main=f"quic_bpf {bpf};", workers=4, listen=["{port} quic " + reuseport],
+                       server="quic_multipath on; limit_rate 4m;")
+    for _ in range(8):
+        body, report = mpq.get(f"https://127.0.0.1:{nginx.port}/1m.bin",
+                               paths=("127.0.0.1", "127.0.0.3", "127.0.0.4", "127.0.0.5"))
+        assert len(body) == 1_000_000
+        assert len(report["paths"]) == 4, report
+        assert all(p["recv_bytes"] > 0 for p in report["paths"]), report
+    assert metric(nginx, "stateless_resets_total") == 0
+    if bpf == "on" and reuseport:
+        if "does not work here" in nginx.errors():
+            pytest.skip("no eBPF here: workers hand over")
+        assert metric(nginx, "handed_over_total") == 0
+    else:
+        assert metric(nginx, "handed_over_total") > 0
+
+
+def test_many_connections_that_change_ports(make_nginx):
+    nginx = make_nginx(workers=4)
+
+    async def conversation():
+        async def one():
+            async with h3.connection(nginx.port) as client:
+                await client.request("/hello.txt")
+                await h3.rebind(client)
+                return len((await client.request("/1m.bin")).body)
+        return await asyncio.gather(*(one() for _ in range(20)))
+    assert h3.run(conversation()) == [1_000_000] * 20
+
+
+class Download(threading.Thread):
+    """A slow download in the background."""
+
+    def __init__(self, mpq, nginx, *paths: str):
+        super().__init__()
+        self.call = lambda: mpq.get(f"https://127.0.0.1:{nginx.port}/8m.bin", paths=paths)
+        self.size = None
+        self.start()
+
+    def run(self):
+        self.size = len(self.call()[0])
+
+
+@pytest.mark.parametrize("bpf", ["on", "off"])
+def test_reload_during_a_download(make_nginx, mpq, bpf):
+    nginx = make_nginx(main=f"quic_bpf {bpf};", workers=2,
+                       server="quic_multipath on; limit_rate 2m; limit_rate_after 100k;")
+    download = Download(mpq, nginx, "127.0.0.1", "127.0.0.3")
+    time.sleep(0.7)
+    old = set(nginx.workers())
+    nginx.reload()
+    assert old & set(nginx.workers()), "the download was over too early"
+
+    # New clients all the time, none is lost to the old workers.
+    for _ in range(20):
+        assert h3.fetch(nginx.port, "/hello.txt").status == 200
+
+    download.join(30)
+    assert download.size == 8_000_000
+    nginx.wait_for(lambda: not old & set(nginx.workers()), "the old workers stay")
+
+
+def test_reload_with_fewer_workers(make_nginx, mpq):
+    nginx = make_nginx(workers=4, server="quic_multipath on; limit_rate 2m;")
+    downloads = [Download(type(mpq)(mpq.directory / str(n)), nginx, "127.0.0.1", "127.0.0.3")
+                 for n in range(4) if not (mpq.directory / str(n)).mkdir()]
+    time.sleep(0.7)
+    nginx.config.write_text(nginx.config.read_text().replace("worker_processes 4", "worker_processes 1"))
+    nginx.reload()
+    for _ in range(20):
+        assert h3.fetch(nginx.port, "/hello.txt").status == 200
+    for download in downloads:
+        download.join(30)
+        assert download.size == 8_000_000
+
+
+def test_quit_waits_for_downloads(make_nginx, mpq):
+    nginx = make_nginx(server="quic_multipath on; limit_rate 2m;")
+    download = Download(mpq, nginx, "127.0.0.1", "127.0.0.3")
+    time.sleep(0.7)
+    nginx.master.send_signal(signal.SIGQUIT)
+    download.join(30)
+    assert download.size == 8_000_000
+    assert nginx.master.wait(20) == 0
+
+
+def test_worker_shutdown_timeout(make_nginx, mpq):
+    nginx = make_nginx(main="worker_shutdown_timeout 1s;", server="limit_rate 100k;")
+
+    async def conversation():
+        async with h3.connection(nginx.port) as client:
+            stream = client.start("/8m.bin")
+            client.transmit()
+            await asyncio.sleep(0.5)
+            nginx.master.send_signal(signal.SIGQUIT)
+            with pytest.raises(ConnectionError):
+                await client.waiters[stream]
+    h3.run(conversation())
+    assert nginx.master.wait(20) == 0
+
+
+def test_worker_crash(make_nginx):
+    nginx = make_nginx(workers=1)
+
+    async def conversation():
+        async with h3.connection(nginx.port) as client:
+            await client.request("/hello.txt")
+            worker, = nginx.workers()
+            os.kill(worker, signal.SIGKILL)
+            nginx.wait_for(lambda: nginx.workers() not in ([], [worker]), "no new worker")
+            await asyncio.sleep(0.3)
+            # The new worker has never heard of the connection, and says so. (aioquic does not
+            # understand a stateless reset.)
+            client.start("/hello.txt")
+            client.transmit()
+            nginx.wait_for(lambda: metric_of(nginx) > 0, "no stateless reset")
+
+    def metric_of(nginx):
+        with ThreadPoolExecutor() as pool:
+            return pool.submit(metric, nginx, "stateless_resets_total").result()
+    h3.run(conversation())
+    text = (nginx.directory / "logs/error.log").read_text()
+    assert "exited on signal 9" in text
+    # Expected here.
+    (nginx.directory / "logs/error.log").write_text(text.replace("exited on signal 9", "killed")
+                                                    .replace("[alert]", "[expected]"))
+    assert h3.fetch(nginx.port, "/hello.txt").status == 200
+
+
+def test_binary_upgrade(make_nginx, mpq):
+    # An nginx that is no daemon cannot be upgraded.
+    nginx = make_nginx(workers=2, server="quic_multipath on; limit_rate 2m;", daemon=True)
+    download = Download(mpq, nginx, "127.0.0.1", "127.0.0.3")
+    time.sleep(0.7)
+    old = nginx.pid()
+    os.kill(old, signal.SIGUSR2)
+    nginx.wait_for(lambda: (nginx.directory / "nginx.pid.oldbin").exists()
+                   and nginx.pid() != old and nginx.workers(), "no new master")
+    new = nginx.pid()
+    try:
+        time.sleep(0.3)
+        os.kill(old, signal.SIGWINCH)
+        download.join(30)
+        assert download.size == 8_000_000
+        for _ in range(10):
+            assert h3.fetch(nginx.port, "/hello.txt").status == 200
+        os.kill(old, signal.SIGQUIT)
+        nginx.wait_for(lambda: not os.path.exists(f"/proc/{old}"), "the old master stays")
+        for _ in range(10):
+            assert h3.fetch(nginx.port, "/hello.txt").status == 200
+    finally:
+        for pid in (old, new):
+            if os.path.exists(f"/proc/{pid}"):
+                os.kill(pid, signal.SIGTERM)
+                nginx.wait_for(lambda: not os.path.exists(f"/proc/{pid}"), "nginx does not stop")
