@@ -1,4 +1,4 @@
-//! What a decision costs: an ACK for each controller by number of paths, a scheduler's pick, an ack
+//! What a decision costs: an ACK of one packet for each controller by number of paths, a scheduler's pick, an ack
 //! for the failure detector.
 
 use std::hint::black_box;
@@ -47,7 +47,7 @@ fn controllers(c: &mut Criterion) {
         for n in [1, 2, 4, 8] {
             let now = Instant::now();
             let mut paths = paths(n);
-            let mut group = Group::new((entry.new)(), Options::default());
+            let mut group = Group::new(entry.with_defaults(), Options::default());
             for id in 0..n {
                 let id = PathId(id);
                 group.on_path_added(now, &mut paths, id, 100 * MSS);
@@ -59,18 +59,23 @@ fn controllers(c: &mut Criterion) {
                 };
                 group.on_loss(now, &mut paths, id, &loss);
             }
-            // Sent after recovery began, in congestion avoidance.
-            let later = now + Duration::from_millis(100);
-            let ack = Ack {
-                acked_bytes: 2 * MSS,
-                acked_packets: 2,
-                newest_sent: later,
-                in_flight_before_bytes: 1 << 30,
-                rtt_sample: Some(Duration::from_millis(20)),
+            // In congestion avoidance, 200 ACKs to a round trip, a queue of 5 ms.
+            let mut time = now + Duration::from_millis(100);
+            let rtt = Duration::from_millis(20);
+            let mut ack = Ack {
+                acked_bytes: MSS,
+                acked_packets: 1,
+                newest_sent: time,
+                in_flight_before_bytes: 1 << 40,
+                rtt_sample: Some(rtt + Duration::from_millis(5)),
                 app_limited: false,
             };
             bench.bench_function(BenchmarkId::new(entry.name, n), |b| {
-                b.iter(|| group.on_ack(later, &mut paths, PathId(0), black_box(&ack)))
+                b.iter(|| {
+                    time += rtt / 200;
+                    ack.newest_sent = time - rtt;
+                    group.on_ack(time, &mut paths, PathId(0), black_box(&ack))
+                })
             });
         }
     }

@@ -82,6 +82,13 @@ pub struct PathState {
     pub in_flight_bytes: u64,
     /// Round-trip time; `None` while there is no sample, which is not the same as "fast".
     pub rtt: Option<Rtt>,
+    /// How long the peer says it held back the ACK of the latest RTT sample (RFC 9002, section
+    /// 5.3); zero if unknown.
+    pub ack_delay: Duration,
+    /// Latest one-way delay from here to the peer, in microseconds: the peer's receive time minus
+    /// our send time. The clocks are not synchronised, so only differences mean anything, and it
+    /// can be negative. `None` unless the peer sends timestamps.
+    pub one_way_delay_micros: Option<i64>,
     /// Measured delivery rate, bytes per second; `None` before the first sample.
     pub delivery_rate_bytes_per_sec: Option<u64>,
     /// Whether the path's latest rate and window samples were limited by lack of data to send.
@@ -116,13 +123,13 @@ pub struct PathState {
     // Written by the controller.
     /// Congestion window.
     pub cwnd_bytes: u64,
-    /// Slow-start threshold, or [`SSTHRESH_UNSET`].
+    /// Slow-start threshold, or [`SSTHRESH_UNSET`]; never above the window without slow start.
     pub ssthresh_bytes: u64,
     /// Rate at which the path should be paced, bytes per second; `None` without an RTT sample.
     pub pacing_rate_bytes_per_sec: Option<u64>,
     /// In a recovery period (RFC 9002, section 7.3.2).
     pub in_recovery: bool,
-    /// Congestion events so far: losses that reduced the window.
+    /// Congestion events so far: losses or ECN marks that reduced the window.
     pub congestion_events: u64,
     /// Bytes acked since the last congestion event, or since the path began.
     pub acked_since_loss_bytes: u64,
@@ -142,6 +149,8 @@ impl PathState {
             mss_bytes: mss_bytes.max(1),
             in_flight_bytes: 0,
             rtt: None,
+            ack_delay: Duration::ZERO,
+            one_way_delay_micros: None,
             delivery_rate_bytes_per_sec: None,
             app_limited: false,
             pacing_release: None,

@@ -55,6 +55,16 @@ enum Operation {
         path: u64,
         rtt: Option<Duration>,
     },
+    OneWayDelay {
+        path: u64,
+        micros: Option<i64>,
+        ack_delay: Duration,
+    },
+    EcnCe {
+        path: u64,
+        age: Duration,
+    },
+    Timer,
     Mss {
         path: u64,
         mss_bytes: u64,
@@ -93,6 +103,11 @@ fn time() -> impl Strategy<Value = Duration> {
     ]
 }
 
+/// One-way delays of unsynchronised clocks, most of them alike.
+fn delay_micros() -> impl Strategy<Value = i64> {
+    prop_oneof![8 => -50_000..400_000i64, 1 => any::<i64>()]
+}
+
 fn operation() -> impl Strategy<Value = Operation> {
     use Operation::*;
     let path = || 0..4u64;
@@ -106,6 +121,11 @@ fn operation() -> impl Strategy<Value = Operation> {
         2 => path().prop_map(|path| Pto { path }),
         1 => path().prop_map(|path| LinkDown { path }),
         4 => (path(), proptest::option::weighted(0.9, time())).prop_map(|(path, rtt)| Rtt { path, rtt }),
+        4 => (path(), proptest::option::weighted(0.7, delay_micros()), time()).prop_map(
+            |(path, micros, ack_delay)| OneWayDelay { path, micros, ack_delay }
+        ),
+        2 => (path(), time()).prop_map(|(path, age)| EcnCe { path, age }),
+        3 => Just(Timer),
         1 => (path(), 1..9000u64).prop_map(|(path, mss_bytes)| Mss { path, mss_bytes }),
         1 => path().prop_map(|path| Migrate { path }),
         1 => path().prop_map(|path| Recover { path }),
@@ -159,6 +179,20 @@ impl Operation {
                     path.rtt = rtt.map(Rtt::first);
                 }
             }
+            Operation::OneWayDelay {
+                path,
+                micros,
+                ack_delay,
+            } => {
+                if let Some(path) = paths.get_mut(PathId(path)) {
+                    path.one_way_delay_micros = micros;
+                    path.ack_delay = ack_delay;
+                }
+            }
+            Operation::EcnCe { path, age } => {
+                group.on_ecn_ce(now, paths, PathId(path), before(age));
+            }
+            Operation::Timer => group.on_timer(now, paths),
             Operation::Mss { path, mss_bytes } => {
                 if let Some(path) = paths.get_mut(PathId(path)) {
                     path.mss_bytes = mss_bytes;
@@ -182,47 +216,104 @@ impl Operation {
             | Operation::Pto { path }
             | Operation::LinkDown { path }
             | Operation::Rtt { path, .. }
+            | Operation::OneWayDelay { path, .. }
+            | Operation::EcnCe { path, .. }
             | Operation::Mss { path, .. }
             | Operation::Migrate { path }
             | Operation::Recover { path }
             | Operation::Join { path }
             | Operation::Leave { path }
             | Operation::Send { path } => Some(path),
-            Operation::Wait { .. } => None,
+            Operation::Wait { .. } | Operation::Timer => None,
         }
     }
 }
+
+/// Those that shrink by congestion events only.
+const NEVER_SHRINK: &[&str] = &[
+    "uncoupled-reno",
+    "uncoupled-cubic",
+    "hybla",
+    "scalable",
+    "sqrt",
+    "iiad",
+    "ewtcp",
+    "ewtcp-printed",
+    "coupled",
+    "lia",
+    "balia",
+    "mpcubic",
+    "mpsqrt",
+    "mpiiad",
+];
 
 proptest! {
     #[test]
     fn windows_stay_within_reason(operations in prop::collection::vec(operation(), 1..300)) {
         for entry in cc::CONTROLLERS {
             let mut sender = Sender::new(entry.name, &[20, 80]);
+            let mut seen = None;
             for operation in &operations {
                 let before = sender.paths.clone();
                 operation.apply(&mut sender);
 
                 for path in sender.paths.iter() {
                     let name = entry.name;
+                    let trace = sender.group.trace(sender.now, &sender.paths, path.id).unwrap();
+                    for (value, number) in trace.values() {
+                        prop_assert!(number.is_finite(), "{name}: {value} is {number}");
+                    }
+                    let columns: Vec<_> = trace.values().iter().map(|(name, _)| *name).collect();
+                    let first = seen.get_or_insert_with(|| columns.clone());
+                    prop_assert_eq!(first, &columns, "{}: other columns", name);
                     prop_assert!(path.cwnd_bytes >= 2 * path.mss_bytes, "{name}: {path:?}");
                     prop_assert!(path.cwnd_bytes <= 1 << 36, "{name}: {path:?}");
                     prop_assert!(path.ssthresh_bytes > 0, "{name}: {path:?}");
 
                     let Some(old) = before.get(path.id) else { continue };
-                    if operation.path() != Some(path.id.0) {
+                    if operation.path() != Some(path.id.0) && !matches!(operation, Operation::Timer) {
                         prop_assert_eq!(path.cwnd_bytes, old.cwnd_bytes, "{}: another's event", name);
                     }
-                    if let Operation::Loss { .. } = operation {
+                    if let Operation::Loss { .. } | Operation::EcnCe { .. } = operation {
                         prop_assert!(path.cwnd_bytes <= old.cwnd_bytes, "{name}: grew by a loss");
                     }
-                    if let (Operation::Ack { bytes, .. }, true) = (operation, old.in_recovery && path.in_recovery) {
+                    if let (Operation::Ack { bytes, .. }, true) = (operation, old.in_recovery && path.in_recovery && name != "dc-ledbat") {
                         prop_assert_eq!(path.cwnd_bytes, old.cwnd_bytes, "{}: {} acked in recovery", name, bytes);
                     }
-                    if let (Operation::Ack { .. }, false) = (operation, entry.name == "olia") {
+                    if let (Operation::Ack { .. }, true) = (operation, NEVER_SHRINK.contains(&name)) {
                         prop_assert!(path.cwnd_bytes >= old.cwnd_bytes, "{name}: shrank by an ack");
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn any_text_is_a_controller_or_an_error(text in "(hybla|mpmtp|dc-ledbat|\\PC{0,6})[:=,]{0,2}\\PC{0,30}") {
+        if let Err(error) = cc::by_name(&text) {
+            prop_assert!(!error.to_string().is_empty());
+        }
+    }
+
+    #[test]
+    fn any_value_in_range_is_accepted_and_works(part in 0.0..=1.0f64, which in any::<prop::sample::Index>()) {
+        for entry in cc::CONTROLLERS.iter().filter(|entry| !entry.params.is_empty()) {
+            let param = which.get(entry.params);
+            let value = param.min + part * (param.max - param.min);
+            let text = match param.unit {
+                cc::Unit::Number | cc::Unit::Packets => format!("{value}"),
+                cc::Unit::Time => format!("{value}s"),
+                cc::Unit::Choice(words) => words[value.round() as usize].to_owned(),
+            };
+            let mut sender = Sender::new(&format!("{}:{}={text}", entry.name, param.name), &[20, 80]);
+            for step in 0..200_u32 {
+                sender.now += 3 * MS;
+                match step % 67 {
+                    66 => sender.lose_and_recover(u64::from(step % 2)),
+                    _ => sender.ack(u64::from(step % 2), 1),
+                }
+            }
+            prop_assert!(sender.paths.iter().all(|path| path.cwnd_bytes >= 2 * path.mss_bytes));
         }
     }
 

@@ -5,23 +5,10 @@
 
 mod common;
 
+use common::random::Random;
 use common::*;
 
 use mpq_decision::PathId;
-
-/// A small generator (SplitMix64), so that the runs do not depend on a library's version.
-struct Random(u64);
-
-impl Random {
-    fn happens(&mut self, probability: f64) -> bool {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
-        (z >> 11) as f64 / (1u64 << 53) as f64 <= probability
-    }
-}
 
 /// The mean window in packets over time, after the first tenth of the run. One ack or loss per
 /// step; a window of w packets takes w steps per RTT.
@@ -78,5 +65,63 @@ fn cubic_follows_rfc_9438() {
     ] {
         let window = mean_window("uncoupled-cubic", rtt_ms, loss, packets);
         assert_within_20_percent(window, expected);
+    }
+}
+
+#[test]
+fn sqrt_and_iiad_follow_their_law() {
+    // 14.1, 44.7 and 141.4 packets.
+    for name in ["sqrt", "iiad"] {
+        for (loss, packets) in [(1e-2, 400_000), (1e-3, 2_000_000), (1e-4, 6_000_000)] {
+            let window = mean_window(name, 100, loss, packets);
+            assert_within_20_percent(window, (2.0 / loss).sqrt());
+        }
+    }
+}
+
+/// Equation 6 of the MCompound paper: packets per epoch over round trips per epoch (3 and 2).
+fn compound_window(loss: f64) -> f64 {
+    let (alpha, k, b): (f64, f64, f64) = (0.125, 0.75, 0.5);
+    let lost_at =
+        (alpha * (2.0 - k) / loss / (1.0 - (1.0 - b).powf(2.0 - k))).powf(1.0 / (2.0 - k));
+    let rounds = lost_at.powf(1.0 - k) * (1.0 - (1.0 - b).powf(1.0 - k)) / (alpha * (1.0 - k));
+    1.0 / loss / rounds
+}
+
+#[test]
+fn compound_follows_equation_6() {
+    // p = 1e-3: lost at (0.15625/5.7955e-4)^0.8 = 88.0 packets, 15.6 rounds: 64.1 packets.
+    assert!((compound_window(1e-3) - 64.1).abs() < 0.1);
+    for (loss, packets) in [(1e-3, 1_000_000), (1e-4, 4_000_000)] {
+        let window = mean_window("compound:w_low=0", 100, loss, packets);
+        assert_within_20_percent(window, compound_window(loss));
+    }
+    // p = 1e-2: below 16 packets alpha W^k < 1, so it is Reno.
+    let window = mean_window("compound", 100, 1e-2, 200_000);
+    assert_within_20_percent(window, 150_f64.sqrt());
+}
+
+#[test]
+fn scalable_follows_kelly() {
+    // Above 100 packets: a w per round trip, b w per loss: w = a/(b p): 0.08/1e-4 = 800.
+    let window = mean_window("scalable", 100, 1e-4, 4_000_000);
+    assert_within_20_percent(window, 0.08 / 1e-4);
+}
+
+#[test]
+fn hybla_multiplies_reno_by_rho() {
+    // rtt = 100 ms: rho = 4, rho^2 = 16 times the increase, so 4 times the window, in rate as on 25 ms.
+    for (loss, packets) in [(1e-2, 400_000), (1e-3, 2_000_000)] {
+        let window = mean_window("hybla", 100, loss, packets);
+        assert_within_20_percent(window, 4.0 * (1.5 / loss).sqrt());
+    }
+}
+
+#[test]
+fn mpmtp_on_one_path_has_cubics_window() {
+    for (loss, packets) in [(1e-3, 1_000_000), (1e-4, 4_000_000)] {
+        let window = mean_window("mpmtp", 100, loss, packets);
+        println!("{loss}: {window} of {}", 1.054 * (0.1 / loss).powf(0.75));
+        assert_within_20_percent(window, 1.054 * (0.1 / loss).powf(0.75));
     }
 }

@@ -16,6 +16,9 @@
 //! | W_est         | `Epoch::w_est_bytes`     | bytes       | equation 4        |
 //! | alpha_cubic   | `ALPHA`                  | 1           | section 4.3       |
 //!
+//! [`Flow`] is the algorithm of one path, which the coupled relatives of CUBIC use too: they scale
+//! C and alpha_cubic by their [`Gains`].
+//!
 //! State is in bytes, so that a change of the packet size does not shift it; the equations count
 //! packets, as in the RFC. Time in which the window was not the limit does not count as growth time
 //! (section 5.8). Loss of a spurious kind is not undone.
@@ -25,15 +28,34 @@ use std::time::Instant;
 
 use super::Ack;
 use super::Controller;
+use super::Entry;
+use super::Trace;
 use crate::path_map::PathMap;
 use crate::registry::PathId;
+use crate::registry::PathState;
 use crate::registry::Registry;
 
+/// The entry in [`CONTROLLERS`](super::CONTROLLERS).
+pub const ENTRY: Entry = Entry {
+    name: "uncoupled-cubic",
+    summary: "CUBIC on each path by itself",
+    idea: "The window is a cubic function of the time since the last loss, flat around the window \
+           where that was, so that growth does not depend on the RTT.",
+    source: "RFC 9438",
+    formula: "W(t) = C (t - K)^3 + W_max, K = cbrt((W_max - w_epoch)/C), C = 0.4; \
+              ack: w += (W(t + rtt) - w)/w, or Reno's estimate where that is more; \
+              loss: w = 0.7 w",
+    use_when: "as the baseline of today's Internet, or when the paths surely share no bottleneck",
+    avoid_when: "paths may share a bottleneck, or queues must stay short",
+    params: &[],
+    new: |_| Box::<Cubic>::default(),
+};
+
 /// Aggressiveness in the cubic region (RFC 9438, section 5.1).
-const C: f64 = 0.4;
+pub(super) const C: f64 = 0.4;
 
 /// The fraction of the window kept after a loss (RFC 9438, section 4.6).
-const BETA: f64 = 0.7;
+pub(super) const BETA: f64 = 0.7;
 
 /// alpha_cubic = 3 (1 - beta)/(1 + beta): with it and beta, Reno's average window (section 4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
@@ -54,9 +76,47 @@ struct Epoch {
     w_est_bytes: f64,
 }
 
+/// What a coupled relative multiplies the growth by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Gains {
+    /// Of C.
+    pub cubic: f64,
+    /// Of alpha_cubic.
+    pub friendly: f64,
+}
+
+impl Gains {
+    /// Those of CUBIC itself.
+    pub const NONE: Gains = Gains {
+        cubic: 1.0,
+        friendly: 1.0,
+    };
+}
+
+/// What an ACK means to CUBIC.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Growth {
+    pub srtt: Duration,
+    pub cwnd_bytes: f64,
+    pub mss_bytes: f64,
+    pub acked_bytes: f64,
+}
+
+impl Growth {
+    /// What `ack` means on `path`.
+    pub fn of(path: &PathState, ack: &Ack) -> Growth {
+        Growth {
+            srtt: path.rtt.map_or(Duration::ZERO, |rtt| rtt.smoothed),
+            cwnd_bytes: path.cwnd_bytes as f64,
+            mss_bytes: path.mss_bytes as f64,
+            acked_bytes: ack.acked_bytes as f64,
+        }
+    }
+}
+
 /// CUBIC of one path.
 #[derive(Clone, Copy, Debug, Default)]
-struct Flow {
+pub(super) struct Flow {
     /// The window around which growth is flat; 0 before the first loss.
     w_max_bytes: f64,
     /// The window just before the last reduction; 0 before the first loss.
@@ -72,13 +132,13 @@ pub struct Cubic {
 }
 
 /// K = cbrt((W_max - cwnd_epoch) / C) (RFC 9438, equation 2); 0 when there is nothing to regain.
-fn k(w_max: f64, cwnd_epoch: f64) -> f64 {
-    ((w_max - cwnd_epoch).max(0.0) / C).cbrt()
+pub(super) fn k(c: f64, w_max: f64, cwnd_epoch: f64) -> f64 {
+    ((w_max - cwnd_epoch).max(0.0) / c).cbrt()
 }
 
 /// W_cubic(t) = C (t - K)^3 + W_max (RFC 9438, equation 1).
-fn w_cubic(t: f64, k: f64, w_max: f64) -> f64 {
-    C * (t - k).powi(3) + w_max
+pub(super) fn w_cubic(c: f64, t: f64, k: f64, w_max: f64) -> f64 {
+    c * (t - k).powi(3) + w_max
 }
 
 /// target = W_cubic(t + RTT) within [cwnd, 1.5 cwnd] (RFC 9438, section 4.2).
@@ -97,14 +157,13 @@ fn w_max_after_loss(cwnd: f64, w_max: f64) -> f64 {
 
 impl Flow {
     /// The change of the window in bytes (RFC 9438, sections 4.2 to 4.5).
-    fn increase(
-        &mut self,
-        now: Instant,
-        srtt: Duration,
-        cwnd_bytes: f64,
-        mss_bytes: f64,
-        acked_bytes: f64,
-    ) -> f64 {
+    pub fn increase(&mut self, now: Instant, growth: &Growth, gains: Gains) -> f64 {
+        let Growth {
+            srtt,
+            cwnd_bytes,
+            mss_bytes,
+            acked_bytes,
+        } = *growth;
         let epoch = self.epoch.get_or_insert(Epoch {
             started: now,
             last_ack: now,
@@ -112,9 +171,10 @@ impl Flow {
             w_est_bytes: cwnd_bytes,
         });
         epoch.last_ack = now;
+        let c = C * gains.cubic;
 
         let w_max = self.w_max_bytes.max(epoch.cwnd_bytes) / mss_bytes;
-        let k = k(w_max, epoch.cwnd_bytes / mss_bytes);
+        let k = k(c, w_max, epoch.cwnd_bytes / mss_bytes);
         let t = now.saturating_duration_since(epoch.started);
 
         // W_est += alpha_cubic * acked / cwnd packets (equation 4).
@@ -122,21 +182,45 @@ impl Flow {
             true => ALPHA,
             false => 1.0,
         };
-        epoch.w_est_bytes += alpha * mss_bytes * acked_bytes / cwnd_bytes;
+        epoch.w_est_bytes += gains.friendly * alpha * mss_bytes * acked_bytes / cwnd_bytes;
 
-        if w_cubic(t.as_secs_f64(), k, w_max) * mss_bytes < epoch.w_est_bytes {
+        if w_cubic(c, t.as_secs_f64(), k, w_max) * mss_bytes < epoch.w_est_bytes {
             return (epoch.w_est_bytes - cwnd_bytes).max(0.0);
         }
-        let ahead = w_cubic((t + srtt).as_secs_f64(), k, w_max) * mss_bytes;
+        let ahead = w_cubic(c, (t + srtt).as_secs_f64(), k, w_max) * mss_bytes;
         let missing_bytes = target(ahead, cwnd_bytes) - cwnd_bytes;
         missing_bytes * (acked_bytes / cwnd_bytes).min(1.0)
     }
 
-    fn decrease(&mut self, cwnd_bytes: f64) -> f64 {
+    /// Between two losses, in congestion avoidance.
+    pub fn in_epoch(&self) -> bool {
+        self.epoch.is_some()
+    }
+
+    /// The window after a loss, in bytes (RFC 9438, sections 4.6 and 4.7).
+    pub fn decrease(&mut self, cwnd_bytes: f64) -> f64 {
         self.w_max_bytes = w_max_after_loss(cwnd_bytes, self.w_max_bytes);
         self.cwnd_prior_bytes = cwnd_bytes;
         self.epoch = None;
         cwnd_bytes * BETA
+    }
+
+    /// Time in which the window was not the limit is no growth time (RFC 9438, section 5.8).
+    pub fn on_underused(&mut self, now: Instant) {
+        if let Some(epoch) = self.epoch.as_mut() {
+            epoch.started += now.saturating_duration_since(epoch.last_ack);
+            epoch.last_ack = now;
+        }
+    }
+
+    /// Shows W_max and K, in packets and seconds.
+    pub fn trace(&self, mss_bytes: f64, c: f64, trace: &mut Trace) {
+        let w_max = self.w_max_bytes / mss_bytes;
+        let k = self
+            .epoch
+            .map_or(0.0, |epoch| k(c, w_max, epoch.cwnd_bytes / mss_bytes));
+        trace.push("w_max_packets", w_max);
+        trace.push("k_secs", k);
     }
 }
 
@@ -157,14 +241,7 @@ impl Controller for Cubic {
         let (Some(path), Some(flow)) = (paths.get(id), self.flows.get_mut(id)) else {
             return 0.0;
         };
-        let srtt = path.rtt.map_or(Duration::ZERO, |rtt| rtt.smoothed);
-        flow.increase(
-            now,
-            srtt,
-            path.cwnd_bytes as f64,
-            path.mss_bytes as f64,
-            ack.acked_bytes as f64,
-        )
+        flow.increase(now, &Growth::of(path, ack), Gains::NONE)
     }
 
     fn decrease(&mut self, _now: Instant, paths: &Registry, id: PathId) -> f64 {
@@ -175,9 +252,14 @@ impl Controller for Cubic {
     }
 
     fn on_underused(&mut self, now: Instant, id: PathId) {
-        if let Some(epoch) = self.flows.get_mut(id).and_then(|flow| flow.epoch.as_mut()) {
-            epoch.started += now.saturating_duration_since(epoch.last_ack);
-            epoch.last_ack = now;
+        if let Some(flow) = self.flows.get_mut(id) {
+            flow.on_underused(now);
+        }
+    }
+
+    fn trace(&self, paths: &Registry, id: PathId, trace: &mut Trace) {
+        if let (Some(path), Some(flow)) = (paths.get(id), self.flows.get(id)) {
+            flow.trace(path.mss_bytes as f64, C, trace);
         }
     }
 }
@@ -195,21 +277,21 @@ mod tests {
     #[test]
     fn k_of_a_whole_cube_root() {
         // W_max = 90, cwnd_epoch = 63 = 0.7 * 90: 27 / 0.4 = 67.5, K = 4.0716...
-        close(k(90.0, 63.0), 67.5_f64.cbrt());
+        close(k(C, 90.0, 63.0), 67.5_f64.cbrt());
         // W_max = 36, 0.7 * 36 = 25.2: 10.8 / 0.4 = 27, K = 3 s exactly.
-        close(k(36.0, 25.2), 3.0);
+        close(k(C, 36.0, 25.2), 3.0);
         // Already beyond W_max: no plateau to reach.
-        assert_eq!(k(30.0, 40.0), 0.0);
+        assert_eq!(k(C, 30.0, 40.0), 0.0);
     }
 
     #[test]
     fn window_over_time() {
         // W_max = 36, K = 3: W(0) = 36 - 0.4 * 27 = 25.2, W(1) = 36 - 0.4 * 8 = 32.8,
         // W(3) = 36, W(5) = 36 + 0.4 * 8 = 39.2.
-        close(w_cubic(0.0, 3.0, 36.0), 25.2);
-        close(w_cubic(1.0, 3.0, 36.0), 32.8);
-        close(w_cubic(3.0, 3.0, 36.0), 36.0);
-        close(w_cubic(5.0, 3.0, 36.0), 39.2);
+        close(w_cubic(C, 0.0, 3.0, 36.0), 25.2);
+        close(w_cubic(C, 1.0, 3.0, 36.0), 32.8);
+        close(w_cubic(C, 3.0, 3.0, 36.0), 36.0);
+        close(w_cubic(C, 5.0, 3.0, 36.0), 39.2);
     }
 
     #[test]
@@ -240,13 +322,43 @@ mod tests {
         let now = Instant::now();
         let mut flow = Flow::default();
         close(flow.decrease(36.0 * MSS), 25.2 * MSS);
-        let first = flow.increase(now, Duration::from_secs(1), 25.2 * MSS, MSS, MSS);
+        let growth = Growth {
+            srtt: Duration::from_secs(1),
+            cwnd_bytes: 25.2 * MSS,
+            mss_bytes: MSS,
+            acked_bytes: MSS,
+        };
+        let first = flow.increase(now, &growth, Gains::NONE);
         close(first, ALPHA / 25.2 * MSS);
         // One second on, W(1) = 32.8 is beyond the estimate, W(2) = 36 - 0.4 = 35.6 the target:
         // (35.6 - 25.2)/25.2 = 0.412698 packets.
         let later = now + Duration::from_secs(1);
-        let second = flow.increase(later, Duration::from_secs(1), 25.2 * MSS, MSS, MSS);
+        let second = flow.increase(later, &growth, Gains::NONE);
         close(second, 10.4 / 25.2 * MSS);
+    }
+
+    #[test]
+    fn gains_scale_both_kinds_of_growth() {
+        // C/8 = 0.05: K = cbrt(10.8/0.05) = 6 s. The first ACK follows Reno's estimate, at half of
+        // alpha_cubic. A second on, W(1) = 36 - 0.05 * 125 = 29.75 is beyond it, and W(2) = 36 -
+        // 0.05 * 64 = 32.8 the target: (32.8 - 25.2)/25.2 packets.
+        let now = Instant::now();
+        let gains = Gains {
+            cubic: 0.125,
+            friendly: 0.5,
+        };
+        let mut flow = Flow::default();
+        flow.decrease(36.0 * MSS);
+        let growth = Growth {
+            srtt: Duration::from_secs(1),
+            cwnd_bytes: 25.2 * MSS,
+            mss_bytes: MSS,
+            acked_bytes: MSS,
+        };
+        let first = flow.increase(now, &growth, gains);
+        close(first, 0.5 * ALPHA / 25.2 * MSS);
+        let second = flow.increase(now + Duration::from_secs(1), &growth, gains);
+        close(second, 7.6 / 25.2 * MSS);
     }
 
     #[test]

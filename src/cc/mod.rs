@@ -1,17 +1,57 @@
 //! Congestion control, per path or coupled over the paths of a connection.
 //!
 //! [`Group`] is what the transport calls: it runs slow start, recovery periods and the limits that
-//! every algorithm shares and asks a [`Controller`] for the two things that differ,
-//! the increase in congestion avoidance and the decrease after a loss.
+//! every algorithm shares and asks a [`Controller`] for what differs: the increase in congestion
+//! avoidance and the decrease after a loss, and for some a step per round trip or at a time.
+//!
+//! | file                  | what the controllers share                                      |
+//! |-----------------------|-----------------------------------------------------------------|
+//! | `window`, `hystart`   | slow start, recovery, limits, pacing: [`Group`]                  |
+//! | `members`             | which paths are coupled, in packets and seconds                  |
+//! | `shares`              | each path's share of the rate, and delta = share^m               |
+//! | `delay`               | queueing delay, one-way or from round trips                      |
+//! | `bottlenecks`         | which paths share one (DC-LEDBAT)                                |
+//! | `binomial`            | SQRT, IIAD and their coupled forms                               |
+//! | `params`, `trace`     | parameters by name; what was decided                             |
 //!
 //! To add a controller: one file here, one line in [`CONTROLLERS`].
 
+mod balia;
+mod binomial;
+mod bottlenecks;
+mod compound;
+mod coupled;
+mod coupled_cubic;
 mod cubic;
+mod dc_ledbat;
+mod delay;
+mod ewtcp;
+mod fast;
+mod fledbat;
+mod hybla;
 mod hystart;
+mod iiad;
+mod ledbat;
 mod lia;
+mod mcompound;
+mod members;
+mod mpcubic;
+mod mpfast;
+mod mpiiad;
+mod mpmtp;
+mod mpsqrt;
 mod olia;
+mod params;
 mod reno;
+mod scalable;
+mod shares;
+mod sqrt;
+#[cfg(test)]
+mod testing;
+mod trace;
+mod vegas;
 mod window;
+mod wvegas;
 
 use std::fmt;
 use std::time::Duration;
@@ -19,58 +59,84 @@ use std::time::Instant;
 
 use crate::registry::PathId;
 use crate::registry::Registry;
-use crate::UnknownName;
-
+pub use params::InvalidChoice;
+pub use params::Param;
+pub use params::Settings;
+pub use params::Unit;
+pub use trace::Phase;
+pub use trace::Trace;
 pub use window::Group;
 pub use window::Options;
 pub use window::Window;
 
-/// A controller that can be chosen by name.
+/// A controller that can be chosen by name, and all that `--help` and a manual say about it.
+#[derive(Debug)]
 pub struct Entry {
     /// The name in configuration files and on command lines.
     pub name: &'static str,
     /// One line for `--help`.
     pub summary: &'static str,
+    /// What it tries to do, in a sentence or two.
+    pub idea: &'static str,
+    /// The document that defines it.
+    pub source: &'static str,
+    /// Increase and decrease, in the symbols of the source; w in packets, times in seconds.
+    pub formula: &'static str,
+    /// When it is the right choice.
+    pub use_when: &'static str,
+    /// When it is not.
+    pub avoid_when: &'static str,
+    /// Its parameters; see [`by_name`].
+    pub params: &'static [Param],
     /// Makes a fresh controller for one connection.
-    pub new: fn() -> Box<dyn Controller>,
+    pub new: fn(&Settings) -> Box<dyn Controller>,
 }
 
-/// Every controller there is.
+impl Entry {
+    /// The controller with its parameters at their defaults, fresh for one connection.
+    pub fn with_defaults(&self) -> Box<dyn Controller> {
+        (self.new)(&Settings::defaults(self.params))
+    }
+}
+
+/// Every controller there is: first those that treat each path by itself, then the coupled ones.
 pub const CONTROLLERS: &[Entry] = &[
-    Entry {
-        name: "uncoupled-reno",
-        summary: "NewReno on each path by itself",
-        new: || Box::new(reno::Reno),
-    },
-    Entry {
-        name: "uncoupled-cubic",
-        summary: "CUBIC on each path by itself",
-        new: || Box::<cubic::Cubic>::default(),
-    },
-    Entry {
-        name: "lia",
-        summary: "Linked Increases (RFC 6356): fair to one TCP at a shared bottleneck",
-        new: || Box::new(lia::Lia),
-    },
-    Entry {
-        name: "olia",
-        summary: "Opportunistic Linked Increases: LIA made Pareto-optimal",
-        new: || Box::new(olia::Olia),
-    },
+    reno::ENTRY,
+    cubic::ENTRY,
+    hybla::ENTRY,
+    scalable::ENTRY,
+    vegas::ENTRY,
+    compound::ENTRY,
+    fast::ENTRY,
+    ledbat::ENTRY,
+    fledbat::ENTRY,
+    sqrt::ENTRY,
+    iiad::ENTRY,
+    ewtcp::ENTRY,
+    ewtcp::PRINTED,
+    coupled::ENTRY,
+    lia::ENTRY,
+    olia::ENTRY,
+    balia::ENTRY,
+    wvegas::ENTRY,
+    mpcubic::ENTRY,
+    mpsqrt::ENTRY,
+    mpiiad::ENTRY,
+    mpfast::ENTRY,
+    coupled_cubic::ENTRY,
+    mcompound::ENTRY,
+    mpmtp::ENTRY,
+    dc_ledbat::ENTRY,
 ];
 
-/// The controller called `name`, fresh for one connection.
+/// The controller that `text` describes, fresh for one connection: a name, or a name and
+/// parameters, as in `dc-ledbat:ret=10s,zeta=1`. What is not given keeps its default.
 ///
 /// # Errors
-/// [`UnknownName`] lists the names that exist.
-pub fn by_name(name: &str) -> Result<Box<dyn Controller>, UnknownName> {
-    match CONTROLLERS.iter().find(|entry| entry.name == name) {
-        Some(entry) => Ok((entry.new)()),
-        None => {
-            let valid = CONTROLLERS.iter().map(|entry| entry.name);
-            Err(UnknownName::new("congestion controller", name, valid))
-        }
-    }
+/// [`InvalidChoice`] lists what would be accepted: the names, or the controller's parameters with
+/// their ranges.
+pub fn by_name(text: &str) -> Result<Box<dyn Controller>, InvalidChoice> {
+    params::build(text, CONTROLLERS)
 }
 
 /// Packets of one path newly acknowledged by one ACK.
@@ -103,10 +169,35 @@ pub struct Loss {
     pub persistent: bool,
 }
 
+/// A round trip of one path that just ended: a packet sent after it began was acked.
+#[derive(Clone, Copy, Debug)]
+pub struct Round {
+    /// RTT samples in the round.
+    pub samples: u32,
+    /// The least of them; zero if there was none.
+    pub min_rtt: Duration,
+    /// Their mean; zero if there was none.
+    pub mean_rtt: Duration,
+    /// The window limits the sender and the path does not recover, so the window may grow.
+    pub limited: bool,
+}
+
+/// A window that a controller sets at once, instead of letting it grow.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Change {
+    /// The window.
+    pub cwnd_bytes: f64,
+    /// The slow-start threshold, if it changes too.
+    pub ssthresh_bytes: Option<f64>,
+}
+
 /// What tells one congestion control algorithm from another.
 ///
 /// All windows and increments are in bytes. A controller reads any path through the registry but
 /// answers only for the path it is asked about. [`Group`] bounds whatever it answers.
+///
+/// An ACK calls `on_sample`, then `on_round` if it ended a round trip, then `on_time`, and last
+/// one of `increase`, `slow_start_gain` and `on_underused`; in recovery none of those three.
 pub trait Controller: fmt::Debug + Send + Sync {
     /// A path joined. Its registry entry and first window are in place.
     fn on_path_added(&mut self, _now: Instant, _id: PathId) {}
@@ -118,6 +209,47 @@ pub trait Controller: fmt::Debug + Send + Sync {
     /// a failure. Nothing learned about its capacity holds.
     fn on_path_reset(&mut self, _now: Instant, _id: PathId) {}
 
+    /// The window a path begins with, in packets, if less than the transport's.
+    fn initial_window_packets(&self) -> Option<f64> {
+        None
+    }
+
+    /// Whether there is a slow start; if not, `increase` is asked from the first ACK on.
+    fn has_slow_start(&self) -> bool {
+        true
+    }
+
+    /// How much the window grows in slow start for each acked byte.
+    fn slow_start_gain(&mut self, _paths: &Registry, _id: PathId) -> f64 {
+        1.0
+    }
+
+    /// An ACK arrived, in whatever phase: the place to take measurements.
+    fn on_sample(&mut self, _now: Instant, _paths: &Registry, _id: PathId, _ack: &Ack) {}
+
+    /// A round trip ended, in whatever phase. A change is not made in recovery, and no growth
+    /// while the window does not limit the sender.
+    fn on_round(
+        &mut self,
+        _now: Instant,
+        _paths: &Registry,
+        _id: PathId,
+        _round: &Round,
+    ) -> Option<Change> {
+        None
+    }
+
+    /// When `on_time` must be called at the latest.
+    fn next_timer(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Time passed: called with each ACK of the path, and when the timer fires. A change is made
+    /// in any phase.
+    fn on_time(&mut self, _now: Instant, _paths: &Registry, _id: PathId) -> Option<Change> {
+        None
+    }
+
     /// How much the window of path `id` grows for `ack`, in bytes; may be negative.
     ///
     /// Called in congestion avoidance only: not in slow start, not in recovery, and not while
@@ -125,9 +257,12 @@ pub trait Controller: fmt::Debug + Send + Sync {
     fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64;
 
     /// The window of path `id` after a congestion event, in bytes; also its new slow-start
-    /// threshold. Called at most once per recovery period.
+    /// threshold. Called at most once per recovery period; the window never grows by it.
     fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64;
 
     /// An ACK arrived while the window was not what limited the sender, so nothing may grow.
     fn on_underused(&mut self, _now: Instant, _id: PathId) {}
+
+    /// Shows the values that decide, by the source's symbols: always the same names.
+    fn trace(&self, _paths: &Registry, _id: PathId, _trace: &mut Trace) {}
 }

@@ -8,40 +8,52 @@
 //!
 //! | symbol  | name here            | unit      | source                                     |
 //! |---------|----------------------|-----------|--------------------------------------------|
-//! | w_r     | `window_packets`     | packets   | draft section 2.1                          |
-//! | rtt_r   | `rtt_secs`           | s         | draft section 2.1                          |
+//! | w_r     | `packets`            | packets   | draft section 2.1                          |
+//! | rtt_r   | `Member::rtt`        | s         | draft section 2.1                          |
 //! | l_r     | `loss_interval_bytes`| bytes     | draft section 2.1: max(l1_r, l2_r)         |
 //! | M       | `Sets::max_window`   | -         | draft section 2.2: max_w_paths             |
 //! | B       | `Sets::best`         | -         | draft section 2.2: best_paths              |
 //! | alpha_r | `alpha`              | packets   | draft section 2.2                          |
 //! | N       | `Sets::paths`        | -         | paths with an RTT sample                   |
 //!
-//! Deviations: paths without an RTT sample are in no sum and no set, and such a path grows as Reno.
+//! Deviations: paths without an RTT sample, abandoned and failed ones are in no sum and no set; a path
+//! without an RTT sample grows as Reno.
 //! Windows tie in M when they agree in whole packets, as in a sender that counts packets. A loss
 //! interval ends at a congestion event, not at each lost packet. The smallest window is two
 //! packets, not one. Slow start is left alone (the draft sets ssthresh to one packet when N > 1).
 
 use std::time::Instant;
 
+use super::members::members;
+use super::members::packets;
+use super::members::Member;
 use super::reno;
-use super::window::MIN_RTT;
 use super::Ack;
 use super::Controller;
+use super::Entry;
+use super::Trace;
 use crate::registry::PathId;
 use crate::registry::PathState;
 use crate::registry::Registry;
 
+/// The entry in [`CONTROLLERS`](super::CONTROLLERS).
+pub const ENTRY: Entry = Entry {
+    name: "olia",
+    summary: "Opportunistic Linked Increases: LIA made Pareto-optimal",
+    idea:
+        "Shifts traffic to the best paths as the Kelly-Voice optimum does, and keeps a little on \
+           the others so that free capacity is found at once.",
+    source: "Khalili et al., CoNEXT 2012; draft-khalili-mptcp-congestion-control-05",
+    formula: "ack: w_r += (w_r/rtt_r^2)/(sum w_s/rtt_s)^2 + alpha_r/w_r; loss: w_r = w_r/2",
+    use_when: "paths differ in congestion, and others should not pay for what we do not gain",
+    avoid_when: "loss rates change fast: OLIA answers a change more slowly than BALIA",
+    params: &[],
+    new: |_| Box::new(Olia),
+};
+
 /// The controller; all it needs is in the registry.
 #[derive(Debug)]
 pub struct Olia;
-
-fn window_packets(path: &PathState) -> f64 {
-    path.cwnd_bytes as f64 / path.mss_bytes as f64
-}
-
-fn rtt_secs(path: &PathState) -> Option<f64> {
-    path.rtt.map(|rtt| rtt.smoothed.max(MIN_RTT).as_secs_f64())
-}
 
 /// l_r = max(bytes acked between the last two losses, bytes acked since the last).
 fn loss_interval_bytes(path: &PathState) -> u64 {
@@ -50,8 +62,8 @@ fn loss_interval_bytes(path: &PathState) -> u64 {
 }
 
 /// l_r / rtt_r^2: orders the paths by the rate a TCP would get there.
-fn quality(path: &PathState, rtt_secs: f64) -> f64 {
-    loss_interval_bytes(path) as f64 / (rtt_secs * rtt_secs)
+fn quality(member: &Member) -> f64 {
+    loss_interval_bytes(member.path) as f64 / (member.rtt * member.rtt)
 }
 
 fn whole_packets(path: &PathState) -> u64 {
@@ -74,17 +86,15 @@ struct Sets {
 }
 
 impl Sets {
-    fn of(paths: &Registry) -> Sets {
+    fn of<'a>(paths: impl Iterator<Item = Member<'a>> + Clone) -> Sets {
         let mut sets = Sets::default();
-        for path in paths.iter() {
-            let Some(rtt) = rtt_secs(path) else { continue };
+        for member in paths.clone() {
             sets.paths += 1;
-            sets.max_window = sets.max_window.max(whole_packets(path));
-            sets.best = sets.best.max(quality(path, rtt));
+            sets.max_window = sets.max_window.max(whole_packets(member.path));
+            sets.best = sets.best.max(quality(&member));
         }
-        for path in paths.iter() {
-            let Some(rtt) = rtt_secs(path) else { continue };
-            match (sets.in_max_window(path), sets.in_best(path, rtt)) {
+        for member in paths {
+            match (sets.in_max_window(&member), sets.in_best(&member)) {
                 (true, _) => sets.max_window_paths += 1,
                 (false, true) => sets.best_without_max_window += 1,
                 (false, false) => (),
@@ -93,21 +103,21 @@ impl Sets {
         sets
     }
 
-    fn in_max_window(&self, path: &PathState) -> bool {
-        whole_packets(path) == self.max_window
+    fn in_max_window(&self, member: &Member) -> bool {
+        whole_packets(member.path) == self.max_window
     }
 
-    fn in_best(&self, path: &PathState, rtt_secs: f64) -> bool {
-        quality(path, rtt_secs) == self.best
+    fn in_best(&self, member: &Member) -> bool {
+        quality(member) == self.best
     }
 
     /// alpha_r = 1/(N |B\M|) in B\M; -1/(N |M|) in M if B\M is not empty; else 0
     /// (draft section 2.2).
-    fn alpha(&self, path: &PathState, rtt_secs: f64) -> f64 {
+    fn alpha(&self, member: &Member) -> f64 {
         if self.best_without_max_window == 0 {
             return 0.0;
         }
-        match (self.in_max_window(path), self.in_best(path, rtt_secs)) {
+        match (self.in_max_window(member), self.in_best(member)) {
             (true, _) => -1.0 / f64::from(self.paths * self.max_window_paths),
             (false, true) => 1.0 / f64::from(self.paths * self.best_without_max_window),
             (false, false) => 0.0,
@@ -116,11 +126,8 @@ impl Sets {
 }
 
 /// sum(w_s / rtt_s), packets per second.
-fn sum_rate(paths: &Registry) -> f64 {
-    paths
-        .iter()
-        .filter_map(|path| Some(window_packets(path) / rtt_secs(path)?))
-        .sum()
+fn sum_rate<'a>(paths: impl Iterator<Item = Member<'a>>) -> f64 {
+    paths.map(|member| packets(member.path) / member.rtt).sum()
 }
 
 /// (w_r/rtt_r^2) / sum(w_s/rtt_s)^2 + alpha_r/w_r, packets per acked packet (draft section 2.2).
@@ -129,21 +136,34 @@ fn increase(window_packets: f64, rtt_secs: f64, sum_rate: f64, alpha: f64) -> f6
 }
 
 impl Controller for Olia {
-    fn increase(&mut self, _now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-        let Some(path) = paths.get(id) else {
-            return 0.0;
+    fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
+        let Some(member) = paths.get(id).and_then(Member::new) else {
+            return reno::Reno.increase(now, paths, id, ack);
         };
-        let acked_bytes = ack.acked_bytes as f64;
-        let Some(rtt) = rtt_secs(path) else {
-            return reno::increase(path.cwnd_bytes as f64, path.mss_bytes as f64, acked_bytes);
-        };
-        let alpha = Sets::of(paths).alpha(path, rtt);
+        let all = members(paths, id);
+        let alpha = Sets::of(all.clone()).alpha(&member);
+        let per_packet = increase(packets(member.path), member.rtt, sum_rate(all), alpha);
         // Packets per packet is bytes per byte.
-        acked_bytes * increase(window_packets(path), rtt, sum_rate(paths), alpha)
+        ack.acked_bytes as f64 * per_packet
     }
 
     fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {
         reno::Reno.decrease(now, paths, id)
+    }
+
+    fn trace(&self, paths: &Registry, id: PathId, trace: &mut Trace) {
+        let member = paths.get(id).and_then(Member::new);
+        let sets = Sets::of(members(paths, id));
+        let is = |known: bool| if known { 1.0 } else { 0.0 };
+        trace.push("alpha", member.map_or(0.0, |member| sets.alpha(&member)));
+        trace.push(
+            "in_b",
+            is(member.is_some_and(|member| sets.in_best(&member))),
+        );
+        trace.push(
+            "in_m",
+            is(member.is_some_and(|member| sets.in_max_window(&member))),
+        );
     }
 }
 
@@ -166,11 +186,9 @@ mod tests {
     }
 
     fn alphas(paths: &Registry) -> Vec<f64> {
-        let sets = Sets::of(paths);
-        paths
-            .iter()
-            .map(|path| sets.alpha(path, rtt_secs(path).unwrap()))
-            .collect()
+        let all = members(paths, PathId(0));
+        let sets = Sets::of(all.clone());
+        all.map(|member| sets.alpha(&member)).collect()
     }
 
     fn close(a: f64, b: f64) {
@@ -182,7 +200,10 @@ mod tests {
         let paths = paths(&[(10, 100, 5000)]);
         assert_eq!(alphas(&paths), [0.0]);
         // (10/0.01) / (10/0.1)^2 = 1000/10000 = 1/10.
-        close(increase(10.0, 0.1, sum_rate(&paths), 0.0), 0.1);
+        close(
+            increase(10.0, 0.1, sum_rate(members(&paths, PathId(0))), 0.0),
+            0.1,
+        );
     }
 
     #[test]
@@ -210,7 +231,7 @@ mod tests {
         // Windows tie by whole packets.
         let mut nearly = paths(&[(20, 100, 10), (20, 100, 20), (5, 100, 90)]);
         nearly.get_mut(PathId(1)).unwrap().cwnd_bytes += 999;
-        assert_eq!(Sets::of(&nearly).max_window_paths, 2);
+        assert_eq!(Sets::of(members(&nearly, PathId(0))).max_window_paths, 2);
     }
 
     #[test]
@@ -245,13 +266,13 @@ mod tests {
     fn a_path_without_rtt_is_in_no_set() {
         let mut paths = paths(&[(20, 100, 1000), (50, 100, 9000)]);
         paths.get_mut(PathId(1)).unwrap().rtt = None;
-        let sets = Sets::of(&paths);
+        let sets = Sets::of(members(&paths, PathId(0)));
         assert_eq!(
             (sets.paths, sets.max_window, sets.max_window_paths),
             (1, 20, 1)
         );
-        assert_eq!(sets.alpha(paths.get(PathId(0)).unwrap(), 0.1), 0.0);
-        close(sum_rate(&paths), 200.0);
+        assert_eq!(alphas(&paths)[0], 0.0);
+        close(sum_rate(members(&paths, PathId(0))), 200.0);
     }
 
     #[test]
@@ -260,8 +281,8 @@ mod tests {
         let fast = paths(&[(20, 20, 1000), (10, 10, 4000)]);
         assert_eq!(alphas(&slow), alphas(&fast));
         close(
-            increase(20.0, 0.2, sum_rate(&slow), -0.5),
-            increase(20.0, 0.02, sum_rate(&fast), -0.5),
+            increase(20.0, 0.2, sum_rate(members(&slow, PathId(0))), -0.5),
+            increase(20.0, 0.02, sum_rate(members(&fast, PathId(0))), -0.5),
         );
     }
 }

@@ -12,8 +12,23 @@ use std::time::Instant;
 
 use super::Ack;
 use super::Controller;
+use super::Entry;
 use crate::registry::PathId;
 use crate::registry::Registry;
+
+/// The entry in [`CONTROLLERS`](super::CONTROLLERS).
+pub const ENTRY: Entry = Entry {
+    name: "uncoupled-reno",
+    summary: "NewReno on each path by itself",
+    idea: "One packet more per round trip, half the window after a loss; paths share nothing.",
+    source: "RFC 9002 section 7.3, RFC 5681",
+    formula: "ack: w += 1/w; loss: w = w/2",
+    use_when: "as the baseline that coupled controllers are measured against, or when the paths \
+               surely share no bottleneck",
+    avoid_when: "paths may share a bottleneck: n paths take n shares of it",
+    params: &[],
+    new: |_| Box::new(Reno),
+};
 
 /// The fraction of the window kept after a loss (RFC 9002, kLossReductionFactor).
 pub(super) const LOSS_REDUCTION_FACTOR: f64 = 0.5;
@@ -26,6 +41,15 @@ pub struct Reno;
 /// in bytes, `acked * mss / cwnd`.
 pub(super) fn increase(cwnd_bytes: f64, mss_bytes: f64, acked_bytes: f64) -> f64 {
     acked_bytes * mss_bytes / cwnd_bytes
+}
+
+/// The increase of a controller that moves its window per round trip: none per ACK, but Reno's for a
+/// path that has no RTT to speak of.
+pub(super) fn increase_without_rtt(now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
+    match paths.get(id).is_some_and(|path| path.rtt.is_some()) {
+        true => 0.0,
+        false => Reno.increase(now, paths, id, ack),
+    }
 }
 
 impl Controller for Reno {

@@ -8,9 +8,12 @@ use std::time::Instant;
 
 use super::hystart::HyStart;
 use super::hystart::Verdict;
+use super::trace::Trace;
 use super::Ack;
+use super::Change;
 use super::Controller;
 use super::Loss;
+use super::Round;
 use crate::path_map::PathMap;
 use crate::registry::PathId;
 use crate::registry::PathState;
@@ -75,7 +78,28 @@ struct PathWindow {
     round_started: Option<Instant>,
     /// Most bytes in flight seen in this round and in the one before.
     peak_in_flight_bytes: [u64; 2],
+    /// The RTT samples of this round.
+    samples: Samples,
     hystart: HyStart,
+}
+
+/// RTT samples of one round.
+#[derive(Clone, Copy, Debug, Default)]
+struct Samples {
+    count: u32,
+    sum: Duration,
+    min: Duration,
+}
+
+impl Samples {
+    fn add(&mut self, sample: Duration) {
+        self.min = match self.count {
+            0 => sample,
+            _ => self.min.min(sample),
+        };
+        self.sum = self.sum.saturating_add(sample);
+        self.count += 1;
+    }
 }
 
 impl PathWindow {
@@ -87,6 +111,7 @@ impl PathWindow {
             recovery_started: None,
             round_started: None,
             peak_in_flight_bytes: [0; 2],
+            samples: Samples::default(),
             hystart: HyStart::default(),
         }
     }
@@ -100,17 +125,25 @@ impl PathWindow {
         self.recovery_started.is_some_and(|started| sent <= started)
     }
 
-    fn note_round(&mut self, now: Instant, ack: &Ack) {
+    /// Counts the ACK into its round, and returns the RTT samples of a round that it ended.
+    fn note_round(&mut self, now: Instant, ack: &Ack) -> Option<Samples> {
+        let mut ended = None;
         if self
             .round_started
             .is_none_or(|started| ack.newest_sent >= started)
         {
-            self.round_started = Some(now);
+            let first = self.round_started.replace(now).is_none();
+            let samples = std::mem::take(&mut self.samples);
+            ended = (!first).then_some(samples);
             self.peak_in_flight_bytes = [0, self.peak_in_flight_bytes[0]];
             self.hystart.on_round();
         }
         let peak = &mut self.peak_in_flight_bytes[0];
         *peak = (*peak).max(ack.in_flight_before_bytes);
+        if let Some(sample) = ack.rtt_sample {
+            self.samples.add(sample);
+        }
+        ended
     }
 
     /// RFC 9002, section 7.8: an underused window must not grow.
@@ -132,8 +165,8 @@ impl PathWindow {
         peak_bytes + slack_bytes >= self.cwnd_bytes
     }
 
-    /// Grows by the acked bytes, up to the threshold (RFC 9002, section 7.3.1).
-    fn slow_start(&mut self, ack: &Ack, hystart: bool) {
+    /// Grows by the acked bytes times `gain`, up to the threshold (RFC 9002, section 7.3.1).
+    fn slow_start(&mut self, ack: &Ack, gain: f64, hystart: bool) {
         let first = self.ssthresh_bytes.is_infinite();
         let verdict = match hystart && first {
             true => self.hystart.on_ack(ack.rtt_sample),
@@ -141,17 +174,38 @@ impl PathWindow {
         };
         match verdict {
             Verdict::Grow(fraction) => {
-                let grown = self.cwnd_bytes + ack.acked_bytes as f64 * fraction;
+                let grown = self.cwnd_bytes + ack.acked_bytes as f64 * fraction * gain;
                 self.cwnd_bytes = grown.min(self.ssthresh_bytes);
             }
             Verdict::Leave => self.ssthresh_bytes = self.cwnd_bytes,
         }
     }
 
+    fn apply(&mut self, change: Change) {
+        let slow_start = self.in_slow_start();
+        self.cwnd_bytes = change.cwnd_bytes;
+        match change.ssthresh_bytes {
+            Some(ssthresh_bytes) => self.ssthresh_bytes = ssthresh_bytes,
+            None if !slow_start => self.stay_in_avoidance(),
+            None => (),
+        }
+    }
+
+    /// A window that shrinks without a congestion event does not fall back into slow start.
+    fn stay_in_avoidance(&mut self) {
+        self.ssthresh_bytes = self.ssthresh_bytes.min(self.cwnd_bytes);
+    }
+
     /// Keeps the window within its bounds, whatever a controller answered, and shows it.
-    fn publish(&mut self, path: &mut PathState) {
+    fn publish(&mut self, path: &mut PathState, slow_start: bool) {
         let floor = MIN_WINDOW_PACKETS * path.mss_bytes as f64;
         self.cwnd_bytes = bounded(self.cwnd_bytes, floor);
+        if self.ssthresh_bytes.is_finite() {
+            self.ssthresh_bytes = bounded(self.ssthresh_bytes, floor);
+        }
+        if !slow_start {
+            self.ssthresh_bytes = self.ssthresh_bytes.min(self.cwnd_bytes);
+        }
 
         path.cwnd_bytes = self.cwnd_bytes as u64;
         path.ssthresh_bytes = match self.ssthresh_bytes.is_infinite() {
@@ -201,7 +255,7 @@ impl Group {
     }
 
     /// A path joined, with its registry entry already made. Its window starts at
-    /// `initial_window_bytes`, ten packets by RFC 9002 section 7.2.
+    /// `initial_window_bytes`, ten packets by RFC 9002 section 7.2, or less if the controller says.
     pub fn on_path_added(
         &mut self,
         now: Instant,
@@ -212,10 +266,18 @@ impl Group {
         let Some(path) = paths.get_mut(id) else {
             return;
         };
-        let mut window = PathWindow::new(initial_window_bytes as f64);
-        window.publish(path);
+        let mut window = PathWindow::new(self.initial_bytes(path.mss_bytes, initial_window_bytes));
+        window.publish(path, self.controller.has_slow_start());
         self.paths.insert(id, window);
         self.controller.on_path_added(now, id);
+    }
+
+    fn initial_bytes(&self, mss_bytes: u64, offered_bytes: u64) -> f64 {
+        let offered_bytes = offered_bytes as f64;
+        match self.controller.initial_window_packets() {
+            Some(packets) => offered_bytes.min(packets * mss_bytes as f64),
+            None => offered_bytes,
+        }
     }
 
     /// A path left. Its registry entry must go with it, or the others stay coupled to it.
@@ -233,47 +295,59 @@ impl Group {
         let Some(path) = paths.get_mut(id) else {
             return;
         };
+        let controller = &mut self.controller;
 
         path.acked_since_loss_bytes = path.acked_since_loss_bytes.saturating_add(ack.acked_bytes);
         path.in_recovery &= window.sent_before_recovery(ack.newest_sent);
-        window.note_round(now, ack);
+        let (in_recovery, mss_bytes) = (path.in_recovery, path.mss_bytes as f64);
+        let ended = window.note_round(now, ack);
+        let limited = window.is_limited(mss_bytes, ack.app_limited);
 
-        if !path.in_recovery {
-            if !window.is_limited(path.mss_bytes as f64, ack.app_limited) {
-                self.controller.on_underused(now, id);
-            } else if window.in_slow_start() {
-                window.slow_start(ack, self.options.hystart);
+        controller.on_sample(now, paths, id, ack);
+        if let Some(samples) = ended {
+            let round = Round {
+                samples: samples.count,
+                min_rtt: samples.min,
+                mean_rtt: samples.sum / samples.count.max(1),
+                limited: limited && !in_recovery,
+            };
+            let change = controller.on_round(now, paths, id, &round);
+            if let Some(change) = change.filter(|_| !in_recovery) {
+                let before_bytes = window.cwnd_bytes;
+                window.apply(change);
+                if !limited {
+                    window.cwnd_bytes = window.cwnd_bytes.min(before_bytes);
+                }
+            }
+        }
+        if let Some(change) = controller.on_time(now, paths, id) {
+            window.apply(change);
+        }
+
+        if !in_recovery {
+            if !limited {
+                controller.on_underused(now, id);
+            } else if window.in_slow_start() && controller.has_slow_start() {
+                let gain = controller.slow_start_gain(paths, id);
+                window.slow_start(ack, gain, self.options.hystart);
             } else {
-                window.cwnd_bytes += self.controller.increase(now, paths, id, ack);
+                window.cwnd_bytes += controller.increase(now, paths, id, ack);
+                window.stay_in_avoidance();
             }
         }
 
         if let Some(path) = paths.get_mut(id) {
-            window.publish(path);
+            window.publish(path, controller.has_slow_start());
         }
     }
 
     /// Packets of the path were declared lost.
     pub fn on_loss(&mut self, now: Instant, paths: &mut Registry, id: PathId, loss: &Loss) {
+        self.on_congestion(now, paths, id, loss.newest_lost_sent);
+
         let Some(window) = self.paths.get_mut(id) else {
             return;
         };
-        let Some(path) = paths.get_mut(id) else {
-            return;
-        };
-
-        // One congestion event per recovery period (RFC 9002, section 7.3.2).
-        if !window.sent_before_recovery(loss.newest_lost_sent) {
-            path.congestion_events += 1;
-            path.acked_between_losses_bytes = std::mem::take(&mut path.acked_since_loss_bytes);
-            path.in_recovery = true;
-            window.recovery_started = Some(now);
-
-            let floor = MIN_WINDOW_PACKETS * path.mss_bytes as f64;
-            window.cwnd_bytes = bounded(self.controller.decrease(now, paths, id), floor);
-            window.ssthresh_bytes = window.cwnd_bytes;
-        }
-
         let Some(path) = paths.get_mut(id) else {
             return;
         };
@@ -284,24 +358,99 @@ impl Group {
             path.in_recovery = false;
             self.controller.on_path_reset(now, id);
         }
-        window.publish(path);
+        window.publish(path, self.controller.has_slow_start());
     }
 
-    /// The path's largest datagram changed, and the registry has the new size.
-    pub fn on_mss_changed(&mut self, paths: &mut Registry, id: PathId, initial_window_bytes: u64) {
+    /// The peer reported packets of the path as marked by the network (RFC 9002, section 7.1):
+    /// the signal of a loss, without a loss. `newest_sent` is when the newest packet was sent
+    /// that the report covers.
+    pub fn on_ecn_ce(
+        &mut self,
+        now: Instant,
+        paths: &mut Registry,
+        id: PathId,
+        newest_sent: Instant,
+    ) {
+        self.on_congestion(now, paths, id, newest_sent);
+        if let (Some(window), Some(path)) = (self.paths.get_mut(id), paths.get_mut(id)) {
+            window.publish(path, self.controller.has_slow_start());
+        }
+    }
+
+    /// One congestion event per recovery period (RFC 9002, section 7.3.2).
+    fn on_congestion(
+        &mut self,
+        now: Instant,
+        paths: &mut Registry,
+        id: PathId,
+        newest_sent: Instant,
+    ) {
         let Some(window) = self.paths.get_mut(id) else {
             return;
         };
         let Some(path) = paths.get_mut(id) else {
             return;
         };
+        if window.sent_before_recovery(newest_sent) {
+            return;
+        }
+
+        path.congestion_events += 1;
+        path.acked_between_losses_bytes = std::mem::take(&mut path.acked_since_loss_bytes);
+        window.recovery_started = Some(now);
+
+        let floor = MIN_WINDOW_PACKETS * path.mss_bytes as f64;
+        let kept_bytes = self.controller.decrease(now, paths, id);
+        window.cwnd_bytes = bounded(kept_bytes.min(window.cwnd_bytes), floor);
+        window.ssthresh_bytes = window.cwnd_bytes;
+        if let Some(path) = paths.get_mut(id) {
+            path.in_recovery = true;
+        }
+    }
+
+    /// When [`Group::on_timer`] is due; `None` if no controller waits for anything.
+    pub fn next_timer(&self) -> Option<Instant> {
+        self.controller.next_timer()
+    }
+
+    /// Time passed. ACKs tell the controller the time too, so this matters only where a decision
+    /// must not wait for the next one.
+    pub fn on_timer(&mut self, now: Instant, paths: &mut Registry) {
+        for (id, window) in self.paths.iter_mut() {
+            if let Some(change) = self.controller.on_time(now, paths, id) {
+                window.apply(change);
+            }
+            if let Some(path) = paths.get_mut(id) {
+                window.publish(path, self.controller.has_slow_start());
+            }
+        }
+    }
+
+    /// The state of path `id` and what the controller makes of it, or `None` if the path is not
+    /// in the group. Allocates nothing; call it after an event, for a log.
+    pub fn trace(&self, now: Instant, paths: &Registry, id: PathId) -> Option<Trace> {
+        self.paths.get(id)?;
+        let mut trace = Trace::new(now, paths.get(id)?);
+        self.controller.trace(paths, id, &mut trace);
+        Some(trace)
+    }
+
+    /// The path's largest datagram changed, and the registry has the new size.
+    pub fn on_mss_changed(&mut self, paths: &mut Registry, id: PathId, initial_window_bytes: u64) {
+        let Some(path) = paths.get_mut(id) else {
+            return;
+        };
+        let initial_bytes = self.initial_bytes(path.mss_bytes, initial_window_bytes);
+        let Some(window) = self.paths.get_mut(id) else {
+            return;
+        };
 
         // RFC 9002, section 7.2: the initial window is recalculated, a used one is not.
         if window.cwnd_bytes == window.initial_bytes {
-            window.cwnd_bytes = initial_window_bytes as f64;
+            window.cwnd_bytes = initial_bytes;
         }
-        window.initial_bytes = initial_window_bytes as f64;
-        window.publish(path);
+        window.initial_bytes = initial_bytes;
+        window.publish(path, self.controller.has_slow_start());
     }
 
     /// The path's 4-tuple changed to one not known to share the old one's bottleneck: the window
@@ -318,7 +467,7 @@ impl Group {
         path.in_recovery = false;
         path.acked_since_loss_bytes = 0;
         path.acked_between_losses_bytes = 0;
-        window.publish(path);
+        window.publish(path, self.controller.has_slow_start());
         self.controller.on_path_reset(now, id);
     }
 
@@ -333,7 +482,7 @@ impl Group {
         };
 
         window.cwnd_bytes = window.cwnd_bytes.min(window.initial_bytes);
-        window.publish(path);
+        window.publish(path, self.controller.has_slow_start());
         self.controller.on_path_reset(now, id);
     }
 
@@ -341,7 +490,7 @@ impl Group {
     /// pacing rate up to date.
     pub fn on_rtt_changed(&mut self, paths: &mut Registry, id: PathId) {
         if let (Some(window), Some(path)) = (self.paths.get_mut(id), paths.get_mut(id)) {
-            window.publish(path);
+            window.publish(path, self.controller.has_slow_start());
         }
     }
 

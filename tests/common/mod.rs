@@ -3,6 +3,8 @@
 #![allow(dead_code)] // Each test file uses its part.
 
 pub mod bench;
+pub mod network;
+pub mod random;
 
 use std::time::Duration;
 use std::time::Instant;

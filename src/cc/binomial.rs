@@ -1,0 +1,158 @@
+//! Binomial congestion control (Bansal and Balakrishnan 2001), the machinery of SQRT, IIAD and
+//! their coupled forms MPSQRT and MPIIAD.
+//!
+//! Per round trip w += alpha/w^k, so per acked packet w += alpha/w^(k+1); on a loss w -= b w^l.
+//! In equilibrium alpha/w^k = p w b w^l, so with k + l = 1 the window is sqrt(alpha/(b p)), Reno's
+//! law; SQRT and IIAD have alpha/b = 2, so sqrt(2/p). The MPMTP paper writes Reno's increase per
+//! ACK (alpha/w) and the binomial one with w^k in the same equation (8); only the reading per round
+//! trip gives that law.
+//!
+//! Coupled: the increase of path r is scaled by delta_r = (x_r / sum x_s)^2 (m = k + l + 1 = 2, see
+//! [`Shares`]). The paper multiplies by a delta that it leaves undefined (equation 9); this one
+//! makes all paths together take what one flow would. The decrease is unchanged.
+
+use std::time::Instant;
+
+use super::members::packets;
+use super::shares::Shares;
+use super::Ack;
+use super::Change;
+use super::Controller;
+use super::Round;
+use super::Trace;
+use crate::registry::PathId;
+use crate::registry::Registry;
+
+/// The exponent m of delta: k + l + 1.
+const M: i32 = 2;
+
+/// The constants of one algorithm.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rule {
+    pub k: f64,
+    pub l: f64,
+    pub alpha: f64,
+    pub b: f64,
+}
+
+impl Rule {
+    /// alpha / w^(k+1) packets for each acked packet.
+    pub fn increase(&self, w: f64) -> f64 {
+        self.alpha / w.powf(self.k + 1.0)
+    }
+
+    /// w - b w^l.
+    pub fn decrease(&self, w: f64) -> f64 {
+        w - self.b * w.powf(self.l)
+    }
+}
+
+/// The controller.
+#[derive(Debug)]
+pub(super) struct Binomial {
+    rule: Rule,
+    /// `None` when each path is by itself.
+    shares: Option<Shares>,
+}
+
+impl Binomial {
+    /// Each path by itself.
+    pub fn uncoupled(rule: Rule) -> Self {
+        Binomial { rule, shares: None }
+    }
+
+    /// All paths together as one flow.
+    pub fn coupled(rule: Rule) -> Self {
+        Binomial {
+            rule,
+            shares: Some(Shares::default()),
+        }
+    }
+
+    fn delta(&self, id: PathId) -> f64 {
+        self.shares
+            .as_ref()
+            .map_or(1.0, |shares| shares.delta(id, M))
+    }
+}
+
+impl Controller for Binomial {
+    fn on_path_added(&mut self, _now: Instant, id: PathId) {
+        if let Some(shares) = &mut self.shares {
+            shares.reset(id);
+        }
+    }
+
+    fn on_path_closed(&mut self, _now: Instant, id: PathId) {
+        if let Some(shares) = &mut self.shares {
+            shares.remove(id);
+        }
+    }
+
+    fn on_path_reset(&mut self, now: Instant, id: PathId) {
+        self.on_path_added(now, id);
+    }
+
+    fn on_round(
+        &mut self,
+        _now: Instant,
+        paths: &Registry,
+        id: PathId,
+        _round: &Round,
+    ) -> Option<Change> {
+        if let Some(shares) = &mut self.shares {
+            shares.on_round(paths, id);
+        }
+        None
+    }
+
+    fn increase(&mut self, _now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
+        paths.get(id).map_or(0.0, |path| {
+            ack.acked_bytes as f64 * self.delta(id) * self.rule.increase(packets(path))
+        })
+    }
+
+    fn decrease(&mut self, _now: Instant, paths: &Registry, id: PathId) -> f64 {
+        paths.get(id).map_or(0.0, |path| {
+            self.rule.decrease(packets(path)) * path.mss_bytes as f64
+        })
+    }
+
+    fn trace(&self, _paths: &Registry, id: PathId, trace: &mut Trace) {
+        if self.shares.is_some() {
+            trace.push("delta", self.delta(id));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    #[test]
+    fn the_coupled_form_scales_the_increase_only() {
+        // Rates 16/0.1 and 48/0.1: share 1/4, delta 1/16. k = 1, alpha = 2: 2/16^2 = 1/128 packets
+        // = 7.8125 bytes uncoupled, a sixteenth of it coupled.
+        let rule = Rule {
+            k: 1.0,
+            l: 0.0,
+            alpha: 2.0,
+            b: 1.0,
+        };
+        let now = Instant::now();
+        let paths = paths(&[(16, 100), (48, 100)]);
+        let (a, b) = (PathId(0), PathId(1));
+        let mut coupled = Binomial::coupled(rule);
+        coupled.on_path_added(now, a);
+        coupled.on_path_added(now, b);
+        for id in [b, a] {
+            coupled.on_round(now, &paths, id, &round(100));
+        }
+        let mut uncoupled = Binomial::uncoupled(rule);
+        close(uncoupled.increase(now, &paths, a, &ack(now)), 7.8125);
+        close(coupled.increase(now, &paths, a, &ack(now)), 7.8125 / 16.0);
+        close(uncoupled.decrease(now, &paths, a), 15_000.0);
+        close(coupled.decrease(now, &paths, a), 15_000.0);
+    }
+}

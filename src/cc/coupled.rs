@@ -1,0 +1,85 @@
+//! COUPLED, the fully coupled controller (Kelly and Voice 2005, Han et al. 2006; equation 3 of the
+//! MPMTP paper).
+//!
+//! Increase and decrease both go with the total window, so the total behaves as one Reno flow, and
+//! all traffic moves to the least lossy path. Between equal paths it flaps: nothing holds a split.
+//!
+//! | symbol | name here | unit    | source                |
+//! |--------|-----------|---------|-----------------------|
+//! | w_r    | `packets` | packets | equation 3            |
+//! | w_T    | `total`   | packets | sum of all windows    |
+//!
+//! Deviation: a window does not fall below the two packets that all controllers keep, where the
+//! paper has one.
+
+use std::time::Instant;
+
+use super::members::members;
+use super::members::packets;
+use super::reno;
+use super::Ack;
+use super::Controller;
+use super::Entry;
+use super::Trace;
+use crate::registry::PathId;
+use crate::registry::Registry;
+
+/// The entry in [`CONTROLLERS`](super::CONTROLLERS).
+pub const ENTRY: Entry = Entry {
+    name: "coupled",
+    summary: "COUPLED: all traffic on the least lossy path",
+    idea: "The sum of all windows behaves as one Reno flow, and moves to the least lossy path.",
+    source: "Kelly and Voice, ACM CCR 35(2), 2005; equation 3 of the MPMTP paper",
+    formula: "ack: w_r += 1/w_T; loss: w_r = max(w_r - w_T/2, 2)",
+    use_when: "as the theoretical extreme of moving traffic, to compare with",
+    avoid_when: "otherwise: it flaps between equal paths, and finds a path that became better late",
+    params: &[],
+    new: |_| Box::new(Coupled),
+};
+
+/// The controller; all it needs is in the registry.
+#[derive(Debug)]
+struct Coupled;
+
+/// w_T: the window of path `id`, and those of the other paths.
+fn total(paths: &Registry, id: PathId) -> f64 {
+    members(paths, id).map(|member| member.window).sum()
+}
+
+impl Controller for Coupled {
+    fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
+        match paths.get(id).is_some_and(|path| path.rtt.is_some()) {
+            true => ack.acked_bytes as f64 / total(paths, id),
+            false => reno::Reno.increase(now, paths, id, ack),
+        }
+    }
+
+    fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {
+        match paths.get(id).filter(|path| path.rtt.is_some()) {
+            Some(path) => (packets(path) - total(paths, id) / 2.0) * path.mss_bytes as f64,
+            None => reno::Reno.decrease(now, paths, id),
+        }
+    }
+
+    fn trace(&self, paths: &Registry, id: PathId, trace: &mut Trace) {
+        trace.push("w_total_packets", total(paths, id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    #[test]
+    fn both_steps_go_with_the_total() {
+        // w = 30 and 10: w_T = 40. An ACK on either adds 1/40 packet = 25 bytes.
+        let now = Instant::now();
+        let paths = paths(&[(30, 50), (10, 20)]);
+        close(Coupled.increase(now, &paths, PathId(0), &ack(now)), 25.0);
+        close(Coupled.increase(now, &paths, PathId(1), &ack(now)), 25.0);
+        // A loss takes 20 packets: 30 -> 10; 10 -> -10, which the floor makes two packets.
+        close(Coupled.decrease(now, &paths, PathId(0)), 10_000.0);
+        close(Coupled.decrease(now, &paths, PathId(1)), -10_000.0);
+    }
+}

@@ -1,0 +1,516 @@
+//! Coupled CUBIC (Lee et al. 2023): CUBIC on the paths with a large bandwidth-delay product, LIA on
+//! the others, coupled by what Reno's windows would be.
+//!
+//! A large path runs CUBIC on a *virtual* window W_C and sends with f(alpha1) W_C. In the others'
+//! coupling it appears with VR, the window that Reno would have at the same loss rate, or with VL,
+//! what LIA would have. A small path is LIA.
+//!
+//! | symbol  | name here        | unit    | source                                           |
+//! |---------|------------------|---------|--------------------------------------------------|
+//! | W_C     | `Flow::virtual_bytes` | bytes | equation 9; CUBIC's own window                |
+//! | VR      | `virtual_reno`   | packets | equation 10                                      |
+//! | VL      | f VR             | packets | section 3.2                                      |
+//! | alpha1  | `Flow::alpha`    | 1       | equation 1 on a large path, VR for large windows |
+//! | alpha2  | `Flow::alpha`    | 1       | equation 1 on a small path, VL for large windows |
+//! | f       | `Flow::f`        | 1       | figure 3, table 2                                |
+//!
+//! Where the paper leaves something open (the text we have lacks equation 10 and all tables):
+//!
+//! *beta.* Equations 4 and 9 use the decrease fraction b = 0.3, the only value for which the printed
+//! constant 1.054 = (C (4-b)/(4b))^(1/4) comes out; the text calls it 0.7, the retained fraction.
+//!
+//! *Equation 10.* Reno has sqrt(3/(2p)), CUBIC W_C = 1.054 (rtt/p)^(3/4); without p, VR =
+//! sqrt(3/2) 1.054^(-2/3) W_C^(2/3)/sqrt(rtt) = 1.183 W_C^(2/3)/sqrt(rtt), at most W_C.
+//!
+//! *Large or small.* CUBIC exceeds Reno where W_C > VR, that is W > 1.183^3/rtt^1.5 = 1.654/rtt^1.5
+//! packets: 52 at 100 ms, 585 at 20 ms. A path is large when twice its BDP is above that, and small
+//! again below half of it; a window that crosses it in slow start makes a path large at once.
+//!
+//! *f.* Table 2 says that the windows differ "by the square root of alpha" and then to "multiply by
+//! alpha". AIMD with increase alpha has sqrt(2 alpha/p), so the root is right; `f=linear` is the other.
+//! f is smoothed by 7/8 and moves at most 5 % per round trip.
+//!
+//! *The virtual window's clock.* Multiplying an unmodified CUBIC by f does not give f times a CUBIC
+//! flow: with f W_C packets sent per round trip instead of W_C, losses are fewer. An epoch T lasts
+//! until a packet is lost, f W_C T/rtt = 1/p, and with a cubic constant C' the window is
+//! C'^(1/4) (rtt/(f p))^(3/4) but for constants, so the sent window is f^(1/4) times CUBIC's:
+//! for two equal large paths (alpha1 = 1/4, f = 1/2) 0.84 each, together 1.68 flows at a common
+//! bottleneck, which breaks the paper's own goal, and VR is too large as well. With
+//! C' = f^3 C the virtual window is what CUBIC would have at the same p, equation 10 holds, and two
+//! paths are one flow. Likewise Reno's estimate in CUBIC: gain a per round trip against f p W_C^2 b
+//! gives W_C ~ sqrt(a/(f p)), so a is scaled by f. `clock=plain` is the unmodified machine. On a path
+//! with alpha1 = 1, as in the paper's experiments, the two are the same.
+
+use std::time::Instant;
+
+use super::cubic;
+use super::cubic::Gains;
+use super::cubic::Growth;
+use super::lia::Sums;
+use super::members::members;
+use super::members::packets;
+use super::members::Member;
+use super::reno;
+use super::Ack;
+use super::Change;
+use super::Controller;
+use super::Entry;
+use super::Param;
+use super::Round;
+use super::Settings;
+use super::Trace;
+use crate::path_map::PathMap;
+use crate::registry::PathId;
+use crate::registry::PathState;
+use crate::registry::Registry;
+
+/// The entry in [`CONTROLLERS`](super::CONTROLLERS).
+pub const ENTRY: Entry = Entry {
+    name: "coupled-cubic",
+    summary: "Coupled CUBIC: fills long fast paths as CUBIC, is LIA on the others",
+    idea:
+        "CUBIC on the paths with a large bandwidth-delay product, LIA on the others; large paths \
+           take part in the coupling with the window that Reno, or LIA, would have there.",
+    source: "Lee, Kim, Kwon and Han, Coupled CUBIC Congestion Control for MPTCP, 2023",
+    formula: "large: w = f(alpha1) W_C, W_C as CUBIC; VR = 1.183 W_C^(2/3)/sqrt(rtt), VL = f VR; \
+              small: ack: w += alpha2/w; loss: w = w/2",
+    use_when: "one path is long and fast and another is not, where LIA leaves the first one empty",
+    avoid_when: "all paths are small: it is LIA then",
+    params: &[
+        Param::choice(
+            "variant",
+            &["alpha2", "alpha1"],
+            "small paths see the large ones as LIA's windows (alpha2) or as Reno's (alpha1)",
+        ),
+        Param::choice("f", &["sqrt", "linear"], "how the window depends on alpha1"),
+        Param::choice(
+            "clock",
+            &["matched", "plain"],
+            "whether the virtual window grows as one that is sent in full would",
+        ),
+        Param::choice(
+            "class",
+            &["auto", "large", "small"],
+            "which paths run CUBIC; all or none instead of the large ones",
+        ),
+    ],
+    new: |settings| Box::new(CoupledCubic::new(settings)),
+};
+
+/// sqrt(3/2) (C (4-b)/(4b))^(-1/6): VR = this W_C^(2/3)/sqrt(rtt). 1.183.
+fn reno_factor() -> f64 {
+    let b = 1.0 - cubic::BETA;
+    1.5_f64.sqrt() * (cubic::C * (4.0 - b) / (4.0 * b)).powf(-1.0 / 6.0)
+}
+
+/// Equation 10: VR in packets, of a virtual window of `w_c` packets.
+fn virtual_reno(w_c: f64, rtt: f64) -> f64 {
+    (reno_factor() * w_c.cbrt().powi(2) / rtt.sqrt()).min(w_c)
+}
+
+/// The window in packets where CUBIC and Reno have the same: 1.654/rtt^1.5.
+fn boundary(rtt: f64) -> f64 {
+    (reno_factor() / rtt.sqrt()).powi(3)
+}
+
+/// f moves this much of the way per round trip, and at most by this fraction.
+const F_SMOOTHING: f64 = 0.125;
+const F_MAX_CHANGE: f64 = 0.05;
+
+/// f after a round trip.
+fn smoothed(f: f64, wanted: f64) -> f64 {
+    let next = f + F_SMOOTHING * (wanted - f);
+    next.clamp(f * (1.0 - F_MAX_CHANGE), f * (1.0 + F_MAX_CHANGE))
+}
+
+/// How fast the largest rate seen is forgotten, per round trip.
+const PEAK_DECAY: f64 = 1.0 / 64.0;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Auto,
+    Large,
+    Small,
+}
+
+/// One path.
+#[derive(Clone, Copy, Debug)]
+struct Flow {
+    large: bool,
+    cubic: cubic::Flow,
+    /// W_C; `None` while the window is in slow start or the path is small.
+    virtual_bytes: Option<f64>,
+    /// alpha1 on a large path, alpha2 on a small one.
+    alpha: f64,
+    f: f64,
+    /// The largest rate lately, packets per second.
+    peak_rate: f64,
+}
+
+impl Flow {
+    fn new(large: bool) -> Flow {
+        Flow {
+            large,
+            cubic: cubic::Flow::default(),
+            virtual_bytes: None,
+            alpha: 1.0,
+            f: 1.0,
+            peak_rate: 0.0,
+        }
+    }
+
+    /// VR of the path, packets.
+    fn virtual_reno(&self, member: &Member) -> f64 {
+        let w_c = match self.virtual_bytes {
+            Some(bytes) => bytes / member.path.mss_bytes as f64,
+            None => member.window / self.f,
+        };
+        virtual_reno(w_c, member.rtt)
+    }
+
+    /// W_C, which starts where the window is.
+    fn virtual_bytes(&mut self, path: &PathState) -> f64 {
+        let actual_bytes = path.cwnd_bytes as f64;
+        *self.virtual_bytes.get_or_insert(actual_bytes / self.f)
+    }
+
+    /// Whether the path is large, by what it carried lately.
+    fn classify(&mut self, member: &Member) {
+        let rate = match member.path.delivery_rate_bytes_per_sec {
+            Some(bytes_per_sec) => bytes_per_sec as f64 / member.path.mss_bytes as f64,
+            None => packets(member.path) / member.rtt,
+        };
+        self.peak_rate = rate.max(self.peak_rate * (1.0 - PEAK_DECAY));
+
+        let boundary = boundary(member.base());
+        if member.path.in_slow_start() {
+            self.large |= packets(member.path) > boundary;
+            return;
+        }
+        let twice_bdp = 2.0 * self.peak_rate * member.base();
+        self.large = match self.large {
+            true => twice_bdp > boundary / 2.0,
+            false => twice_bdp > boundary,
+        };
+    }
+}
+
+/// The controller.
+#[derive(Debug)]
+struct CoupledCubic {
+    /// VL, not VR, in the coupling of small paths.
+    alpha2: bool,
+    f_linear: bool,
+    matched: bool,
+    class: Class,
+    flows: PathMap<Flow>,
+}
+
+impl CoupledCubic {
+    fn new(settings: &Settings) -> Self {
+        CoupledCubic {
+            alpha2: settings.word("variant") == "alpha2",
+            f_linear: settings.word("f") == "linear",
+            matched: settings.word("clock") == "matched",
+            class: match settings.word("class") {
+                "large" => Class::Large,
+                "small" => Class::Small,
+                _ => Class::Auto,
+            },
+            flows: PathMap::default(),
+        }
+    }
+
+    fn f(&self, alpha: f64) -> f64 {
+        match self.f_linear {
+            true => alpha,
+            false => alpha.sqrt(),
+        }
+    }
+
+    /// The window with which `member` takes part in the coupling of path `id`, packets.
+    fn coupling_window(&self, id: PathId, member: &Member) -> f64 {
+        let small_asks = self.flows.get(id).is_some_and(|flow| !flow.large);
+        match self.flows.get(member.path.id) {
+            Some(flow) if flow.large => {
+                let vr = flow.virtual_reno(member);
+                match small_asks && self.alpha2 {
+                    true => flow.f * vr,
+                    false => vr,
+                }
+            }
+            _ => member.window,
+        }
+    }
+
+    /// Equation 1 for path `id`.
+    fn alpha(&self, paths: &Registry, own: &Member) -> f64 {
+        let id = own.path.id;
+        let windows =
+            members(paths, id).map(|member| (self.coupling_window(id, &member), member.rtt));
+        Sums::of(windows).share(self.coupling_window(id, own))
+    }
+
+    fn gains(&self, f: f64) -> Gains {
+        match self.matched {
+            true => Gains {
+                cubic: f.powi(3),
+                friendly: f,
+            },
+            false => Gains::NONE,
+        }
+    }
+}
+
+impl Controller for CoupledCubic {
+    fn on_path_added(&mut self, _now: Instant, id: PathId) {
+        self.flows.insert(id, Flow::new(self.class == Class::Large));
+    }
+
+    fn on_path_closed(&mut self, _now: Instant, id: PathId) {
+        self.flows.remove(id);
+    }
+
+    fn on_path_reset(&mut self, now: Instant, id: PathId) {
+        self.on_path_added(now, id);
+    }
+
+    fn on_round(
+        &mut self,
+        _now: Instant,
+        paths: &Registry,
+        id: PathId,
+        _round: &Round,
+    ) -> Option<Change> {
+        let member = paths.get(id).and_then(Member::new)?;
+        let auto = self.class == Class::Auto;
+        let flow = self.flows.get_mut(id)?;
+        if auto {
+            flow.classify(&member);
+        }
+        if !flow.large || member.path.in_slow_start() {
+            flow.virtual_bytes = None;
+        }
+
+        let alpha = self.alpha(paths, &member);
+        let wanted = self.f(alpha);
+        let flow = self.flows.get_mut(id)?;
+        flow.alpha = alpha;
+        flow.f = match flow.virtual_bytes {
+            Some(_) => smoothed(flow.f, wanted),
+            // Not in use yet: W_C starts from the window and this.
+            None => wanted,
+        };
+        None
+    }
+
+    fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
+        let gains = self.flows.get(id).map(|flow| self.gains(flow.f));
+        let (Some(path), Some(flow), Some(gains)) = (paths.get(id), self.flows.get_mut(id), gains)
+        else {
+            return 0.0;
+        };
+        if !flow.large || path.rtt.is_none() {
+            return flow.alpha * reno::Reno.increase(now, paths, id, ack);
+        }
+
+        let virtual_bytes = flow.virtual_bytes(path);
+        // A round trip acks f W_C; the virtual window grows as if all of W_C had been acked.
+        let growth = Growth {
+            cwnd_bytes: virtual_bytes,
+            acked_bytes: ack.acked_bytes as f64 / flow.f,
+            ..Growth::of(path, ack)
+        };
+        let virtual_bytes = virtual_bytes + flow.cubic.increase(now, &growth, gains);
+        // What the shared bound would cut off the window must not pile up here.
+        let virtual_bytes = virtual_bytes.min(MAX_VIRTUAL_BYTES);
+        flow.virtual_bytes = Some(virtual_bytes);
+        flow.f * virtual_bytes - path.cwnd_bytes as f64
+    }
+
+    fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {
+        let (Some(path), Some(flow)) = (paths.get(id), self.flows.get_mut(id)) else {
+            return 0.0;
+        };
+        if !flow.large {
+            return reno::Reno.decrease(now, paths, id);
+        }
+        let virtual_bytes = flow.virtual_bytes(path);
+        let kept_bytes = flow.cubic.decrease(virtual_bytes);
+        let floor_bytes = 2.0 * path.mss_bytes as f64;
+        flow.virtual_bytes = Some(kept_bytes.max(floor_bytes));
+        flow.f * kept_bytes
+    }
+
+    fn on_underused(&mut self, now: Instant, id: PathId) {
+        if let Some(flow) = self.flows.get_mut(id) {
+            flow.cubic.on_underused(now);
+        }
+    }
+
+    fn trace(&self, paths: &Registry, id: PathId, trace: &mut Trace) {
+        let flow = self.flows.get(id).copied().unwrap_or(Flow::new(false));
+        let member = paths.get(id).and_then(Member::new);
+        let vr = member.map_or(0.0, |member| flow.virtual_reno(&member));
+        let mss = paths.get(id).map_or(1.0, |path| path.mss_bytes as f64);
+        trace.push("large", if flow.large { 1.0 } else { 0.0 });
+        trace.push("alpha", flow.alpha);
+        trace.push("f", flow.f);
+        trace.push("w_c_packets", flow.virtual_bytes.unwrap_or(0.0) / mss);
+        trace.push("vr_packets", vr);
+        trace.push("vl_packets", flow.f * vr);
+    }
+}
+
+/// As much as any window may be.
+const MAX_VIRTUAL_BYTES: f64 = (1u64 << 36) as f64;
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    fn with(text: &str) -> CoupledCubic {
+        let mut settings = Settings::defaults(ENTRY.params);
+        if !text.is_empty() {
+            settings = super::super::params::settings_of(&ENTRY, text).unwrap();
+        }
+        CoupledCubic::new(&settings)
+    }
+
+    fn joined(text: &str, paths: &Registry) -> CoupledCubic {
+        let mut controller = with(text);
+        for path in paths.iter() {
+            controller.on_path_added(Instant::now(), path.id);
+        }
+        controller
+    }
+
+    #[test]
+    fn equation_9_has_the_printed_constant_with_b_of_0_3() {
+        // (0.4 * 3.7/1.2)^(1/4) = 1.23333^(1/4) = 1.0538; with 0.7: (0.4 * 3.3/2.8)^(1/4) = 0.829.
+        let b = 1.0 - cubic::BETA;
+        about((0.4 * (4.0 - b) / (4.0 * b)).powf(0.25), 1.054, 1e-3);
+        about((0.4_f64 * 3.3 / 2.8).powf(0.25), 0.829, 1e-3);
+    }
+
+    #[test]
+    fn equation_10_gives_renos_window_at_the_same_loss_rate() {
+        // rtt 0.1, p = 1e-6: W_C = 1.0538 * 1e5^0.75 = 5926; Reno sqrt(1.5e6) = 1224.7.
+        about(reno_factor(), 1.183, 1e-3);
+        let w_c = 1.233_333_f64.powf(0.25) * 1e5_f64.powf(0.75);
+        about(w_c, 5926.0, 1e-3);
+        about(virtual_reno(w_c, 0.1), 1224.7, 1e-3);
+        // Never above W_C: 20 packets at 100 ms would be 1.183 * 7.368/0.3162 = 27.6.
+        close(virtual_reno(20.0, 0.1), 20.0);
+    }
+
+    #[test]
+    fn the_boundary_is_where_both_responses_meet() {
+        // 1.6543/0.1^1.5 = 52.3; 1.6543/0.02^1.5 = 584.9.
+        about(boundary(0.1), 52.3, 2e-3);
+        about(boundary(0.02), 584.9, 2e-3);
+        about(virtual_reno(boundary(0.1), 0.1), boundary(0.1), 1e-9);
+    }
+
+    #[test]
+    fn the_papers_testbed_is_classified_as_the_paper_does() {
+        // 500 Mbit/s * 100 ms = 4167 packets of 1500 bytes: twice that is above 52. 100 Mbit/s *
+        // 20 ms = 167: twice that is below 585.
+        let paths = paths(&[(4167, 100), (167, 20)]);
+        let mut controller = joined("", &paths);
+        for id in [PathId(0), PathId(1)] {
+            controller.on_round(Instant::now(), &paths, id, &round(100));
+        }
+        assert!(controller.flows.get(PathId(0)).unwrap().large);
+        assert!(!controller.flows.get(PathId(1)).unwrap().large);
+    }
+
+    #[test]
+    fn the_class_has_hysteresis() {
+        // Boundary at 100 ms: 52.3. Twice the BDP of 27 packets is 54: large. 14: 28 > 26: stays.
+        // 13: 26 < 26.2: small. 20: 40 < 52: stays small.
+        let now = Instant::now();
+        let mut list = paths(&[(2, 100)]);
+        let mut controller = joined("", &list);
+        for (packets, large) in [(27, true), (14, true), (13, false), (20, false), (27, true)] {
+            list.get_mut(PathId(0)).unwrap().cwnd_bytes = packets * MSS;
+            controller.flows.get_mut(PathId(0)).unwrap().peak_rate = 0.0;
+            controller.on_round(now, &list, PathId(0), &round(100));
+            assert_eq!(
+                controller.flows.get(PathId(0)).unwrap().large,
+                large,
+                "{packets}"
+            );
+        }
+    }
+
+    #[test]
+    fn two_equal_large_paths_have_half_each() {
+        // VR equal: alpha1 = w * (w/rtt^2)/(2w/rtt)^2 = 1/4, f = 1/2, and C is scaled by 1/8.
+        let now = Instant::now();
+        let paths = paths(&[(1000, 100), (1000, 100)]);
+        let mut controller = joined("class=large", &paths);
+        for turn in 0..100 {
+            controller.on_round(now, &paths, PathId(turn % 2), &round(100));
+        }
+        let flow = *controller.flows.get(PathId(0)).unwrap();
+        close(flow.alpha, 0.25);
+        close(flow.f, 0.5);
+        close(controller.gains(flow.f).cubic, 0.125);
+        close(controller.gains(flow.f).friendly, 0.5);
+        // A loss at W_C = 1000/0.5 = 2000: 1400, so 700 are sent.
+        close(controller.decrease(now, &paths, PathId(0)), 700_000.0);
+        close(flow_w_c(&controller), 1400.0);
+        // f=linear: f = 1/4.
+        close(with("f=linear").f(0.25), 0.25);
+        close(with("clock=plain").gains(0.5).cubic, 1.0);
+    }
+
+    #[test]
+    fn the_virtual_window_grows_as_if_it_were_sent() {
+        // f = 1/2, W_C = 36, w = 18. A loss: W_C = 25.2, w = 12.6. One packet acked of w stands for two
+        // of W_C: Reno's estimate gains 2 f a_c/25.2 = a_c/25.2 = 0.0210084 packets, and w half of it.
+        let now = Instant::now();
+        let mut paths = paths(&[(18, 100)]);
+        let mut controller = joined("class=large", &paths);
+        controller.flows.get_mut(PathId(0)).unwrap().f = 0.5;
+        close(controller.decrease(now, &paths, PathId(0)), 12_600.0);
+        paths.get_mut(PathId(0)).unwrap().cwnd_bytes = 12_600;
+        let gained = controller.increase(now, &paths, PathId(0), &ack(now));
+        about(gained, 0.9 / 1.7 / 25.2 / 2.0 * 1000.0, 1e-6);
+    }
+
+    fn flow_w_c(controller: &CoupledCubic) -> f64 {
+        let flow = controller.flows.get(PathId(0)).unwrap();
+        flow.virtual_bytes.unwrap() / MSS as f64
+    }
+
+    #[test]
+    fn a_small_path_sees_a_large_one_as_reno_or_as_lia() {
+        // Path 0 large: f = 0.5, W_C = 1000 at 100 ms, VR = 1.1828 * 100/0.31623 = 374.0,
+        // VL = 187.0. Path 1 small: 50 packets at 20 ms, w/rtt = 2500, w/rtt^2 = 125000.
+        let paths = paths(&[(500, 100), (50, 20)]);
+        let alpha_of = |variant: &str| {
+            let mut controller = joined(variant, &paths);
+            let large = controller.flows.get_mut(PathId(0)).unwrap();
+            large.large = true;
+            large.f = 0.5;
+            large.virtual_bytes = Some(1_000_000.0);
+            let own = Member::new(paths.get(PathId(1)).unwrap()).unwrap();
+            controller.alpha(&paths, &own)
+        };
+        // alpha1: 50 * 125000/(3740 + 2500)^2 = 6.25e6/3.894e7 = 0.1605.
+        about(alpha_of("variant=alpha1"), 0.1605, 1e-3);
+        // alpha2: 6.25e6/(1870 + 2500)^2 = 6.25e6/1.910e7 = 0.3273: the small path grows faster.
+        about(alpha_of("variant=alpha2"), 0.3273, 1e-3);
+    }
+
+    #[test]
+    fn f_moves_by_five_percent_at_most() {
+        // 1 -> 0.5: an eighth of the way is 0.9375, but 0.95. 0.5 -> 0.52: 0.5025.
+        close(smoothed(1.0, 0.5), 0.95);
+        close(smoothed(0.5, 0.52), 0.5025);
+        close(smoothed(0.5, 1.0), 0.525);
+    }
+}

@@ -1,0 +1,115 @@
+//! EWTCP: equally weighted TCP (Honda et al. 2009).
+//!
+//! Each path is Reno with its growth weighted by a constant, so that all N paths together take
+//! what one flow would if they share a bottleneck. Traffic is not moved between paths.
+//!
+//! | symbol | name here | unit    | source                        |
+//! |--------|-----------|---------|-------------------------------|
+//! | a      | `weight`  | packets | Honda; gained per round trip  |
+//! | N      | `paths`   | -       | paths with an RTT sample      |
+//!
+//! Which weight? In equilibrium a/w = p w/2, so w_r = sqrt(2a/p), and N equal paths have
+//! N sqrt(2a/p), which is one flow's sqrt(2/p) if and only if a = 1/N^2. The MPMTP paper, and others,
+//! print a = 1/sqrt(N): that gives N sqrt(1/sqrt(N)) = N^(3/4) flows, 1.68 for two paths. `ewtcp`
+//! has the former, `ewtcp-printed` the latter.
+
+use std::time::Instant;
+
+use super::members::members;
+use super::reno;
+use super::Ack;
+use super::Controller;
+use super::Entry;
+use super::Trace;
+use crate::registry::PathId;
+use crate::registry::Registry;
+
+/// The entry in [`CONTROLLERS`](super::CONTROLLERS).
+pub const ENTRY: Entry = Entry {
+    name: "ewtcp",
+    summary: "EWTCP: equally weighted Reno on each path, together one flow",
+    idea: "Growth on each of N paths is weighted by 1/N^2, so that together they take one flow's \
+           share of a common bottleneck.",
+    source: "Honda et al., PFLDNeT 2009; equation 2 of the MPMTP paper, with the weight corrected",
+    formula: "ack: w_r += a/w_r, a = 1/N^2; loss: w_r = w_r/2",
+    use_when: "as a baseline that is fair at a shared bottleneck and shifts no traffic",
+    avoid_when: "paths differ: it takes 1/N of a flow on each, however good or bad it is",
+    params: &[],
+    new: |_| Box::new(Ewtcp(|paths| 1.0 / (paths * paths))),
+};
+
+/// The entry of the weight as the MPMTP paper prints it.
+pub const PRINTED: Entry = Entry {
+    name: "ewtcp-printed",
+    summary: "EWTCP with the weight as printed, 1/sqrt(N): takes N^(3/4) shares",
+    idea: "EWTCP with the weight that the MPMTP paper prints, to compare with its figures.",
+    source: "equation 2 of the MPMTP paper",
+    formula: "ack: w_r += a/w_r, a = 1/sqrt(N); loss: w_r = w_r/2",
+    use_when: "a published figure is to be redrawn",
+    avoid_when: "otherwise: two paths take 1.68 shares of a common bottleneck",
+    params: &[],
+    new: |_| Box::new(Ewtcp(|paths| 1.0 / paths.sqrt())),
+};
+
+/// The controller: the weight of each path, by the number of paths.
+#[derive(Debug)]
+struct Ewtcp(fn(f64) -> f64);
+
+impl Ewtcp {
+    fn weight(&self, paths: &Registry, id: PathId) -> f64 {
+        let paths = members(paths, id).count().max(1);
+        (self.0)(paths as f64)
+    }
+}
+
+impl Controller for Ewtcp {
+    fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
+        self.weight(paths, id) * reno::Reno.increase(now, paths, id, ack)
+    }
+
+    fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {
+        reno::Reno.decrease(now, paths, id)
+    }
+
+    fn trace(&self, paths: &Registry, id: PathId, trace: &mut Trace) {
+        trace.push("a", self.weight(paths, id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    /// What one acked packet adds to each path's window, in bytes.
+    fn step(entry: &Entry, list: &[(u64, u64)]) -> f64 {
+        let now = Instant::now();
+        entry
+            .with_defaults()
+            .increase(now, &paths(list), PathId(0), &ack(now))
+    }
+
+    #[test]
+    fn the_weight_is_one_over_n_squared() {
+        // 20 packets: Reno adds 1/20 packet = 50 bytes. N = 1, 2, 4: times 1, 1/4, 1/16.
+        close(step(&ENTRY, &[(20, 50)]), 50.0);
+        close(step(&ENTRY, &[(20, 50), (9, 10)]), 12.5);
+        close(step(&ENTRY, &[(20, 50), (9, 10), (9, 10), (9, 10)]), 3.125);
+    }
+
+    #[test]
+    fn the_printed_weight_is_one_over_the_root_of_n() {
+        // N = 4: 1/2.
+        close(step(&PRINTED, &[(20, 50)]), 50.0);
+        close(step(&PRINTED, &[(20, 50), (9, 10), (9, 10), (9, 10)]), 25.0);
+    }
+
+    #[test]
+    fn a_path_without_rtt_does_not_count() {
+        let now = Instant::now();
+        let mut paths = paths(&[(20, 50), (20, 50)]);
+        paths.get_mut(PathId(1)).unwrap().rtt = None;
+        let mut ewtcp = ENTRY.with_defaults();
+        close(ewtcp.increase(now, &paths, PathId(0), &ack(now)), 50.0);
+    }
+}

@@ -1,0 +1,237 @@
+//! fLEDBAT on each path by itself (Carofiglio et al. 2013; equation 2 of the DC-LEDBAT paper).
+//!
+//! LEDBAT whose decrease above the target is in proportion to the window, so that flows of
+//! different ages converge to equal shares.
+//!
+//! | symbol   | name here      | unit    | source                                    |
+//! |----------|----------------|---------|-------------------------------------------|
+//! | delta    | `Rule::target` | s       | 100 ms                                    |
+//! | Delta(t) | `distance`     | s       | delta - q                                 |
+//! | alpha    | `Rule::alpha`  | packets | 1                                         |
+//! | zeta     | `Rule::zeta`   | 1       | not given in the paper; see below         |
+//! | W        | `w`            | packets | window                                    |
+//!
+//! zeta (A): in equilibrium a round trip adds alpha and takes zeta W |Delta|/delta away, so the
+//! queue stands N alpha delta/(zeta T) packets above the target (equation 6). With zeta = 1 that is
+//! a few packets for rates from 8 to 100 Mbit/s. A round trip takes at most half the window.
+
+use std::time::Instant;
+
+use super::delay::Delay;
+use super::ledbat::TARGET;
+use super::members::packets;
+use super::reno;
+use super::Ack;
+use super::Change;
+use super::Controller;
+use super::Entry;
+use super::Param;
+use super::Round;
+use super::Settings;
+use super::Trace;
+use crate::path_map::PathMap;
+use crate::registry::PathId;
+use crate::registry::Registry;
+
+/// The entry in [`CONTROLLERS`](super::CONTROLLERS).
+pub const ENTRY: Entry = Entry {
+    name: "fledbat",
+    summary: "fLEDBAT on each path by itself: LEDBAT that shares with its like",
+    idea: "LEDBAT with a decrease in proportion to the window, so that flows of different ages \
+           converge to equal shares.",
+    source: "Carofiglio et al., Computer Networks 57(8), 2013; equation 2 of the DC-LEDBAT paper",
+    formula: "D = target - q; ack: w += alpha/w, and zeta D/target more if D < 0; loss: w = w/2",
+    use_when: "background transfers share a bottleneck with each other",
+    avoid_when: "paths share a bottleneck (DC-LEDBAT couples them), or the base delay cannot be \
+                 measured because the queue never empties",
+    params: &[TARGET, ALPHA, ZETA, INIT],
+    new: |settings| Box::new(Fledbat::new(settings)),
+};
+
+/// The additive increase.
+pub(super) const ALPHA: Param = Param::packets(
+    "alpha",
+    [0.1, 1.0, 10.0],
+    "packets gained per round trip; 1",
+);
+
+/// The multiplicative decrease.
+pub(super) const ZETA: Param = Param::number(
+    "zeta",
+    [0.01, 1.0, 10.0],
+    "gain of the decrease above the target; the paper gives none, 1 is ours",
+);
+
+/// The first window.
+pub(super) const INIT: Param = Param::packets(
+    "init",
+    [2.0, 10.0, 10.0],
+    "initial window; 10 as in the paper's kernel, LEDBAT has 2",
+);
+
+/// The constants.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rule {
+    pub target: f64,
+    pub alpha: f64,
+    pub zeta: f64,
+}
+
+impl Rule {
+    /// From [`TARGET`], [`ALPHA`] and [`ZETA`].
+    pub fn new(settings: &Settings) -> Rule {
+        Rule {
+            target: settings.get("target"),
+            alpha: settings.get("alpha"),
+            zeta: settings.get("zeta"),
+        }
+    }
+
+    /// What an acked packet adds, in packets, with a queueing delay of `q` seconds: `gain`, which
+    /// is alpha/W for a path by itself, and zeta Delta/delta where Delta < 0 (equation 2).
+    pub fn step(&self, gain: f64, q: f64) -> f64 {
+        let distance = self.target - q;
+        gain + self.zeta * distance.min(0.0) / self.target
+    }
+}
+
+/// fLEDBAT of one path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Flow {
+    pub delay: Delay,
+    /// Half the window at the start of the round, packets: no decrease below it.
+    floor: f64,
+}
+
+impl Flow {
+    /// A round trip begins.
+    pub fn on_round(&mut self, w: f64) {
+        self.floor = w / 2.0;
+    }
+
+    /// The step for one acked packet with the guard: at most half the window in a round trip.
+    pub fn guarded(&self, step: f64, acked: f64, w: f64) -> f64 {
+        let wanted = step * acked;
+        match wanted < 0.0 {
+            true => wanted.max((self.floor - w).min(0.0)),
+            false => wanted,
+        }
+    }
+}
+
+/// The controller.
+#[derive(Debug)]
+struct Fledbat {
+    rule: Rule,
+    init: f64,
+    flows: PathMap<Flow>,
+}
+
+impl Fledbat {
+    fn new(settings: &Settings) -> Self {
+        Fledbat {
+            rule: Rule::new(settings),
+            init: settings.get("init"),
+            flows: PathMap::default(),
+        }
+    }
+}
+
+impl Controller for Fledbat {
+    fn on_path_added(&mut self, _now: Instant, id: PathId) {
+        self.flows.insert(id, Flow::default());
+    }
+
+    fn on_path_closed(&mut self, _now: Instant, id: PathId) {
+        self.flows.remove(id);
+    }
+
+    fn on_path_reset(&mut self, _now: Instant, id: PathId) {
+        self.flows.insert(id, Flow::default());
+    }
+
+    fn initial_window_packets(&self) -> Option<f64> {
+        Some(self.init)
+    }
+
+    fn has_slow_start(&self) -> bool {
+        false
+    }
+
+    fn on_sample(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) {
+        if let (Some(path), Some(flow)) = (paths.get(id), self.flows.get_mut(id)) {
+            flow.delay.on_ack(now, path, ack);
+        }
+    }
+
+    fn on_round(
+        &mut self,
+        _now: Instant,
+        paths: &Registry,
+        id: PathId,
+        _round: &Round,
+    ) -> Option<Change> {
+        let (path, flow) = (paths.get(id)?, self.flows.get_mut(id)?);
+        flow.on_round(packets(path));
+        None
+    }
+
+    fn increase(&mut self, _now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
+        let (Some(path), Some(flow)) = (paths.get(id), self.flows.get(id)) else {
+            return 0.0;
+        };
+        let (w, mss) = (packets(path), path.mss_bytes as f64);
+        let step = self.rule.step(self.rule.alpha / w, flow.delay.queueing());
+        flow.guarded(step, ack.acked_bytes as f64 / mss, w) * mss
+    }
+
+    fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {
+        reno::Reno.decrease(now, paths, id)
+    }
+
+    fn trace(&self, _paths: &Registry, id: PathId, trace: &mut Trace) {
+        let q = self.flows.get(id).map_or(0.0, |flow| flow.delay.queueing());
+        trace.push("q_secs", q);
+        trace.push("distance_secs", self.rule.target - q);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    fn rule() -> Rule {
+        Rule::new(&Settings::defaults(ENTRY.params))
+    }
+
+    #[test]
+    fn equation_2() {
+        // W = 20. Below the target: 1/20. 10 ms above: 1/20 + (-0.01)/0.1 = 0.05 - 0.1 = -0.05.
+        close(rule().step(1.0 / 20.0, 0.0), 0.05);
+        close(rule().step(1.0 / 20.0, 0.1), 0.05);
+        close(rule().step(1.0 / 20.0, 0.11), -0.05);
+    }
+
+    #[test]
+    fn equation_6() {
+        // The step is zero where zeta |Delta|/delta = alpha/W: with W = 20, |Delta| = 0.1/20 = 5 ms.
+        close(rule().step(1.0 / 20.0, 0.105), 0.0);
+        // C = W/T in packets: N flows of W = C T/N stand C |Delta| = N alpha delta/(zeta T) above
+        // C delta. N = 2, T = 0.04 s, C = 1000/s: W = 20, excess 2 * 0.1/0.04 = 5 = 1000 * 0.005.
+        let (n, c, t) = (2.0, 1000.0, 0.04);
+        let excess = n * rule().alpha * rule().target / (rule().zeta * t);
+        close(rule().step(n / (c * t), rule().target + excess / c), 0.0);
+    }
+
+    #[test]
+    fn a_round_trip_takes_at_most_half() {
+        let mut flow = Flow::default();
+        flow.on_round(20.0);
+        // q = 2 s: 0.05 - 19 per packet. One packet would take all; the floor is 10.
+        let step = rule().step(0.05, 2.0);
+        close(flow.guarded(step, 1.0, 20.0), -10.0);
+        close(flow.guarded(step, 1.0, 10.0), 0.0);
+        close(flow.guarded(0.05, 2.0, 10.0), 0.1);
+    }
+}

@@ -1,0 +1,196 @@
+//! MCompound: Compound TCP coupled over the paths ("MCompound: hybrid multipath congestion control").
+//!
+//! Compound on each path, with the growth of both windows scaled by the path's share of the rate,
+//! so that all paths together are one Compound flow.
+//!
+//! | symbol  | name here        | unit    | source                                      |
+//! |---------|------------------|---------|---------------------------------------------|
+//! | theta1  | `Thetas::theta1` | 1       | equation 13: s^(2-k), for dwnd              |
+//! | theta2  | `Thetas::theta2` | 1       | equation 15: s^2, for cwnd                  |
+//! | theta3  | `Thetas::theta3` | 1       | algorithm 1: s, for gamma                   |
+//! | s_r     | [`Shares`]       | 1       | rate_r / sum rate, rates smoothed by 7/8    |
+//! | others  | as in [`compound`](super::compound) | | algorithm 1                       |
+//!
+//! Algorithm 1 as printed does not run; the readings taken here:
+//! - It updates "every RTT", but its counters count ACKs. cwnd grows per ACK: the credit that gains
+//!   theta2 per ACK and adds a packet at W is cwnd += theta2/W. dwnd and the thetas move per round trip.
+//!   `limi <- 0` would discard the rest of the credit; the fraction is kept here.
+//! - `dwnd <- alpha W^k theta1; dwnd += dwnd; dwnd = dwnd` lost its marks: an increment, added.
+//! - The branch in which dwnd falls, and the packet that cwnd gains (theta2 here), are Compound's: the
+//!   paper leaves phase 2 "untouched".
+//! - total_rate accumulates without end as printed: the sum over the paths is taken anew.
+//! - Text and equation disagree on whether the thetas sum to 1. With w_r = theta^(1/(2-k)) w (equation
+//!   8) the sum of the windows is one flow's if sum theta1^(1/(2-k)) = 1, which equation 13 gives:
+//!   theta1 = s^(2-k), and the s sum to 1.
+//! - gamma is shared (theta3 gamma for each path), so the connection's backlog stays gamma packets.
+
+use std::time::Instant;
+
+use super::compound::Flow;
+use super::compound::Rule;
+use super::compound::Thetas;
+use super::compound::PARAMS;
+use super::members::packets;
+use super::shares::Shares;
+use super::Ack;
+use super::Change;
+use super::Controller;
+use super::Entry;
+use super::Round;
+use super::Settings;
+use super::Trace;
+use crate::path_map::PathMap;
+use crate::registry::PathId;
+use crate::registry::Registry;
+
+/// The entry in [`CONTROLLERS`](super::CONTROLLERS).
+pub const ENTRY: Entry = Entry {
+    name: "mcompound",
+    summary: "MCompound: Compound TCP coupled over the paths",
+    idea: "Compound on each path with growth scaled by the path's share of the rate, so that all \
+           paths together are one Compound flow.",
+    source: "MCompound: hybrid multipath congestion control, algorithm 1 and equations 13 and 15",
+    formula: "s_r = x_r/sum x; ack: cwnd += s_r^2/W; per round trip: diff < s_r gamma: \
+              dwnd += max(alpha W^k s_r^(2-k) - s_r^2, 0), else dwnd = max(dwnd - zeta diff, 0); \
+              loss: W = (1 - b) W",
+    use_when: "paths are fast and long and others on them use Compound or Reno",
+    avoid_when: "RTTs vary for other reasons than queues, as on radio links",
+    params: PARAMS,
+    new: |settings| Box::new(MCompound::new(settings)),
+};
+
+/// One path.
+#[derive(Clone, Copy, Debug)]
+struct Path {
+    flow: Flow,
+    thetas: Thetas,
+}
+
+const FRESH: Path = Path {
+    flow: Flow::EMPTY,
+    thetas: Thetas::ONE,
+};
+
+/// The controller.
+#[derive(Debug)]
+struct MCompound {
+    rule: Rule,
+    flows: PathMap<Path>,
+    shares: Shares,
+}
+
+impl MCompound {
+    fn new(settings: &Settings) -> Self {
+        MCompound {
+            rule: Rule::new(settings),
+            flows: PathMap::default(),
+            shares: Shares::default(),
+        }
+    }
+}
+
+/// theta1 = s^(2-k), theta2 = s^2, theta3 = s.
+fn thetas(share: f64, k: f64) -> Thetas {
+    Thetas {
+        theta1: share.powf(2.0 - k),
+        theta2: share * share,
+        theta3: share,
+    }
+}
+
+impl Controller for MCompound {
+    fn on_path_added(&mut self, _now: Instant, id: PathId) {
+        self.flows.insert(id, FRESH);
+        self.shares.reset(id);
+    }
+
+    fn on_path_closed(&mut self, _now: Instant, id: PathId) {
+        self.flows.remove(id);
+        self.shares.remove(id);
+    }
+
+    fn on_path_reset(&mut self, now: Instant, id: PathId) {
+        self.on_path_added(now, id);
+    }
+
+    fn on_round(
+        &mut self,
+        _now: Instant,
+        paths: &Registry,
+        id: PathId,
+        round: &Round,
+    ) -> Option<Change> {
+        self.shares.on_round(paths, id);
+        let own = self.flows.get_mut(id)?;
+        own.thetas = thetas(self.shares.of(id), self.rule.k);
+        own.flow
+            .on_round(&self.rule, &own.thetas, paths.get(id)?, round)
+    }
+
+    /// cwnd += theta2/W per acked packet.
+    fn increase(&mut self, _now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
+        let (Some(path), Some(own)) = (paths.get(id), self.flows.get(id)) else {
+            return 0.0;
+        };
+        ack.acked_bytes as f64 * own.thetas.theta2 / packets(path)
+    }
+
+    fn decrease(&mut self, _now: Instant, paths: &Registry, id: PathId) -> f64 {
+        let (Some(path), Some(own)) = (paths.get(id), self.flows.get_mut(id)) else {
+            return 0.0;
+        };
+        own.flow.decrease(&self.rule, packets(path)) * path.mss_bytes as f64
+    }
+
+    fn trace(&self, _paths: &Registry, id: PathId, trace: &mut Trace) {
+        let own = self.flows.get(id).copied().unwrap_or(FRESH);
+        trace.push("theta1", own.thetas.theta1);
+        trace.push("theta2", own.thetas.theta2);
+        trace.push("theta3", own.thetas.theta3);
+        own.flow.trace(trace);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    #[test]
+    fn equations_13_and_15() {
+        // s = 1/16, k = 3/4: theta1 = 16^(-5/4) = 2^-5, theta2 = 2^-8, theta3 = 2^-4.
+        let thetas = thetas(1.0 / 16.0, 0.75);
+        close(thetas.theta1, 1.0 / 32.0);
+        close(thetas.theta2, 1.0 / 256.0);
+        close(thetas.theta3, 1.0 / 16.0);
+        // theta1^(1/(2-k)) sums to 1 over the shares, theta1 does not: 2 * (1/2)^1.25 = 0.84.
+        let half = super::thetas(0.5, 0.75);
+        close(2.0 * half.theta1.powf(0.8), 1.0);
+        assert!(2.0 * half.theta1 < 0.85);
+    }
+
+    #[test]
+    fn algorithm_1() {
+        // Two paths of 256 packets: s = 1/2 each. cwnd: (1/4)/256 packets per ack.
+        let now = Instant::now();
+        let paths = paths(&[(256, 100), (256, 100)]);
+        let mut mcompound = MCompound::new(&Settings::defaults(PARAMS));
+        for id in [PathId(0), PathId(1)] {
+            mcompound.on_path_added(now, id);
+        }
+        mcompound.on_round(now, &paths, PathId(0), &round(100));
+        mcompound.on_round(now, &paths, PathId(1), &round(100));
+        let step = mcompound.increase(now, &paths, PathId(1), &ack(now));
+        close(step, 1000.0 * 0.25 / 256.0);
+        // dwnd: 256^0.75/8 * 0.5^1.25 - 0.25 = 8 * 0.420448 - 0.25 = 3.113585 packets.
+        let change = mcompound
+            .on_round(now, &paths, PathId(1), &round(100))
+            .unwrap();
+        about(change.cwnd_bytes, 256_000.0 + 3_113.585, 1e-6);
+        // gamma/2 = 15 packets queued suffice to stop it: 256 * 8/108 = 19 are more.
+        let change = mcompound
+            .on_round(now, &paths, PathId(1), &round(108))
+            .unwrap();
+        assert!(change.cwnd_bytes < 256_000.0);
+    }
+}

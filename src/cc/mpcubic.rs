@@ -1,0 +1,179 @@
+//! MPCUBIC: CUBIC coupled over the paths (Le, Haw, Hong and Lee 2012; equation 10 of the MPMTP
+//! paper).
+//!
+//! | symbol   | name here       | unit        | source                                   |
+//! |----------|-----------------|-------------|------------------------------------------|
+//! | delta_r  | `Shares::delta` | 1           | scales C; see below                      |
+//! | C, K, b  | as in [`cubic`](super::cubic) | | K_r = cbrt(b W_max/(delta_r C))        |
+//! | x_r      | [`Shares`]      | packets/s   | smoothed w_r/rtt_r                       |
+//!
+//! The texts we have leave delta_r undefined. CUBIC's window is (C (4-b)/(4b))^(1/4) (rtt/p)^(3/4),
+//! that is C^(1/4) but for constants, so delta_r = (x_r/sum x)^4 gives path r the fraction x_r/sum x
+//! of one flow's window, and all paths together take what one flow would. In the region where
+//! CUBIC follows Reno the window goes with the square root of the increase, so there it is scaled
+//! by (x_r/sum x)^2. The original's fast recovery over several paths is left out: QUIC's recovery
+//! already acknowledges each path by itself.
+//!
+//! delta holds for an epoch, from one loss to the next. As the window does not fall when the curve
+//! does, a delta that follows the share at once would only ever push the window up: two paths took 1.3
+//! shares of a common bottleneck with it.
+
+use std::time::Instant;
+
+use super::cubic::Flow;
+use super::cubic::Gains;
+use super::cubic::Growth;
+use super::cubic::C;
+use super::shares::Shares;
+use super::Ack;
+use super::Change;
+use super::Controller;
+use super::Entry;
+use super::Round;
+use super::Trace;
+use crate::path_map::PathMap;
+use crate::registry::PathId;
+use crate::registry::Registry;
+
+/// The entry in [`CONTROLLERS`](super::CONTROLLERS).
+pub const ENTRY: Entry = Entry {
+    name: "mpcubic",
+    summary: "MPCUBIC: CUBIC coupled over the paths",
+    idea: "CUBIC on each path with C scaled so that all paths together are one CUBIC flow.",
+    source: "Le, Haw, Hong and Lee, IEEE Communications Letters 16(2), 2012; equation 10 of the \
+             MPMTP paper; delta is ours",
+    formula: "w_r(t) = delta_r C (t - K_r)^3 + W_max, K_r = cbrt(b W_max/(delta_r C)), \
+              delta_r = (x_r/sum x)^4, x = w/rtt smoothed; loss: w_r = 0.7 w_r",
+    use_when: "paths are fast and long, and others on them use CUBIC",
+    avoid_when: "queues must stay short, or burst losses hurt: it overshoots as CUBIC does",
+    params: &[],
+    new: |_| Box::<MpCubic>::default(),
+};
+
+/// The exponents of the share: CUBIC's and Reno's.
+const M_CUBIC: i32 = 4;
+const M_RENO: i32 = 2;
+
+/// One path.
+#[derive(Clone, Copy, Debug)]
+struct Path {
+    flow: Flow,
+    /// Of the epoch.
+    gains: Gains,
+}
+
+/// The controller.
+#[derive(Debug, Default)]
+struct MpCubic {
+    flows: PathMap<Path>,
+    shares: Shares,
+}
+
+impl MpCubic {
+    fn gains(&self, id: PathId) -> Gains {
+        Gains {
+            cubic: self.shares.delta(id, M_CUBIC),
+            friendly: self.shares.delta(id, M_RENO),
+        }
+    }
+}
+
+impl Controller for MpCubic {
+    fn on_path_added(&mut self, _now: Instant, id: PathId) {
+        let fresh = Path {
+            flow: Flow::default(),
+            gains: Gains::NONE,
+        };
+        self.flows.insert(id, fresh);
+        self.shares.reset(id);
+    }
+
+    fn on_path_closed(&mut self, _now: Instant, id: PathId) {
+        self.flows.remove(id);
+        self.shares.remove(id);
+    }
+
+    fn on_path_reset(&mut self, now: Instant, id: PathId) {
+        self.on_path_added(now, id);
+    }
+
+    fn on_round(
+        &mut self,
+        _now: Instant,
+        paths: &Registry,
+        id: PathId,
+        _round: &Round,
+    ) -> Option<Change> {
+        self.shares.on_round(paths, id);
+        None
+    }
+
+    fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
+        let gains = self.gains(id);
+        let (Some(path), Some(own)) = (paths.get(id), self.flows.get_mut(id)) else {
+            return 0.0;
+        };
+        if !own.flow.in_epoch() {
+            own.gains = gains;
+        }
+        own.flow.increase(now, &Growth::of(path, ack), own.gains)
+    }
+
+    fn decrease(&mut self, _now: Instant, paths: &Registry, id: PathId) -> f64 {
+        let (Some(path), Some(own)) = (paths.get(id), self.flows.get_mut(id)) else {
+            return 0.0;
+        };
+        own.flow.decrease(path.cwnd_bytes as f64)
+    }
+
+    fn on_underused(&mut self, now: Instant, id: PathId) {
+        if let Some(own) = self.flows.get_mut(id) {
+            own.flow.on_underused(now);
+        }
+    }
+
+    fn trace(&self, paths: &Registry, id: PathId, trace: &mut Trace) {
+        if let (Some(path), Some(own)) = (paths.get(id), self.flows.get(id)) {
+            trace.push("delta", own.gains.cubic);
+            own.flow
+                .trace(path.mss_bytes as f64, C * own.gains.cubic, trace);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cubic::k;
+    use super::super::cubic::w_cubic;
+    use super::super::testing::*;
+    use super::*;
+
+    #[test]
+    fn equation_10() {
+        // delta = 1/16 (two equal paths): K = cbrt(0.3 * 36/(0.4/16)) = cbrt(432) = 7.5595 s, which is
+        // cbrt(16) times CUBIC's 3 s. At t = 0 the curve starts at 0.7 * 36 all the same.
+        let c = C / 16.0;
+        let k = k(c, 36.0, 25.2);
+        close(k, 432.0_f64.cbrt());
+        close(w_cubic(c, 0.0, k, 36.0), 25.2);
+        // One second on: 36 - 0.025 * 6.5595^3 = 36 - 7.0561.
+        about(w_cubic(c, 1.0, k, 36.0), 28.944, 1e-4);
+    }
+
+    #[test]
+    fn two_equal_paths_have_a_sixteenth_of_c() {
+        let now = Instant::now();
+        let paths = paths(&[(40, 100), (40, 100)]);
+        let mut mpcubic = MpCubic::default();
+        for id in [PathId(0), PathId(1)] {
+            mpcubic.on_path_added(now, id);
+        }
+        for id in [PathId(0), PathId(1)] {
+            mpcubic.on_round(now, &paths, id, &round(100));
+        }
+        close(mpcubic.gains(PathId(1)).cubic, 1.0 / 16.0);
+        close(mpcubic.gains(PathId(1)).friendly, 1.0 / 4.0);
+        // (1/16)^(1/4) = 1/2: half of one flow's window each.
+        close(mpcubic.gains(PathId(1)).cubic.powf(0.25), 0.5);
+    }
+}

@@ -1,0 +1,58 @@
+//! What the unit tests of controllers share.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use super::Ack;
+use super::Round;
+use crate::registry::PathId;
+use crate::registry::Registry;
+use crate::registry::Rtt;
+
+pub const MSS: u64 = 1000;
+
+/// Paths of (packets, RTT in ms), 1000 bytes a packet, in congestion avoidance.
+pub fn paths(list: &[(u64, u64)]) -> Registry {
+    let mut paths = Registry::new();
+    for (id, (packets, rtt_ms)) in list.iter().enumerate() {
+        let path = paths.add(PathId(id as u64), MSS);
+        path.cwnd_bytes = packets * MSS;
+        path.ssthresh_bytes = path.cwnd_bytes;
+        path.rtt = Some(Rtt::first(Duration::from_millis(*rtt_ms)));
+    }
+    paths
+}
+
+/// One packet acked of a full window.
+pub fn ack(now: Instant) -> Ack {
+    Ack {
+        acked_bytes: MSS,
+        acked_packets: 1,
+        newest_sent: now,
+        in_flight_before_bytes: 1 << 40,
+        rtt_sample: None,
+        app_limited: false,
+    }
+}
+
+/// A round trip of ten samples, all of the same RTT.
+pub fn round(rtt_ms: u64) -> Round {
+    Round {
+        samples: 10,
+        min_rtt: Duration::from_millis(rtt_ms),
+        mean_rtt: Duration::from_millis(rtt_ms),
+        limited: true,
+    }
+}
+
+/// Equal but for rounding.
+#[track_caller]
+pub fn close(a: f64, b: f64) {
+    assert!((a - b).abs() <= 1e-9 * b.abs().max(1e-3), "{a} is not {b}");
+}
+
+/// Equal to the precision of a constant printed in a paper.
+#[track_caller]
+pub fn about(a: f64, b: f64, relative: f64) {
+    assert!((a - b).abs() <= relative * b.abs(), "{a} is not {b}");
+}

@@ -1,0 +1,260 @@
+//! TCP Vegas on each path by itself (Brakmo and Peterson 1995).
+//!
+//! Compares the rate that the window would give on an empty path with the rate it gives, and holds
+//! the difference, the packets that wait in the bottleneck's queue, between alpha and beta. Decides
+//! once per round trip.
+//!
+//! | symbol  | name here       | unit    | source                                       |
+//! |---------|-----------------|---------|----------------------------------------------|
+//! | BaseRTT | `base`          | s       | minimum RTT                                  |
+//! | R       | `rtt`           | s       | least RTT of the round                       |
+//! | diff    | `diff`          | packets | w (R - base)/R                               |
+//! | alpha   | `Vegas::alpha`  | packets | 2, as in Linux; 1 in the paper               |
+//! | beta    | `Vegas::beta`   | packets | 4, as in Linux; 3 in the paper               |
+//! | gamma   | `Vegas::gamma`  | packets | 1: leave slow start                          |
+//!
+//! A round with fewer than three RTT samples, which may all be one delayed ACK, is Reno's.
+
+use std::time::Instant;
+
+use super::members::packets;
+use super::members::secs;
+use super::reno;
+use super::Ack;
+use super::Change;
+use super::Controller;
+use super::Entry;
+use super::Param;
+use super::Round;
+use super::Settings;
+use super::Trace;
+use crate::path_map::PathMap;
+use crate::registry::PathId;
+use crate::registry::PathState;
+use crate::registry::Registry;
+
+/// The entry in [`CONTROLLERS`](super::CONTROLLERS).
+pub const ENTRY: Entry = Entry {
+    name: "vegas",
+    summary: "Vegas on each path by itself: keeps a few packets queued, by delay",
+    idea: "The window is held where two to four of its packets wait in the bottleneck's queue.",
+    source: "Brakmo and Peterson, IEEE JSAC 13(8), 1995; constants as in Linux",
+    formula:
+        "diff = w (R - base)/R; per round trip: w += 1 if diff < alpha, w -= 1 if diff > beta; \
+              loss: w = w/2",
+    use_when: "the bottleneck is ours alone, or all on it are delay-based, and delay matters",
+    avoid_when: "a loss-based flow shares the bottleneck: it takes nearly all",
+    params: &[
+        Param::packets(
+            "alpha",
+            [0.5, 2.0, 1000.0],
+            "queued packets below which the window grows",
+        ),
+        Param::packets(
+            "beta",
+            [0.5, 4.0, 1000.0],
+            "queued packets above which it shrinks",
+        ),
+        Param::packets(
+            "gamma",
+            [0.1, 1.0, 1000.0],
+            "queued packets that end slow start",
+        ),
+    ],
+    new: |settings| Box::new(Vegas::new(settings)),
+};
+
+/// Fewer RTT samples than this say nothing about a queue.
+pub(super) const MIN_SAMPLES: u32 = 3;
+
+/// diff = w (R - base)/R: how many of `w` packets wait in a queue.
+pub(super) fn diff(w: f64, base: f64, rtt: f64) -> f64 {
+    (w * (rtt - base) / rtt).max(0.0)
+}
+
+/// Leaves slow start at the window that fills the path without a queue, and one packet:
+/// w = min(w, w base/R + 1); ssthresh = min(ssthresh, w - 1).
+pub(super) fn leave_slow_start(path: &PathState, base: f64, rtt: f64) -> Change {
+    let w = packets(path);
+    set(path, w.min(w * base / rtt + 1.0), w - 1.0)
+}
+
+/// A window, and a threshold not above `ssthresh`, both in packets.
+fn set(path: &PathState, w: f64, ssthresh: f64) -> Change {
+    let mss = path.mss_bytes as f64;
+    Change {
+        cwnd_bytes: w * mss,
+        ssthresh_bytes: Some((ssthresh * mss).min(path.ssthresh_bytes as f64)),
+    }
+}
+
+/// One packet more, Reno's step for a round trip.
+pub(super) fn one_more(path: &PathState) -> Change {
+    Change {
+        cwnd_bytes: (path.cwnd_bytes + path.mss_bytes) as f64,
+        ssthresh_bytes: None,
+    }
+}
+
+/// One packet less.
+pub(super) fn one_less(path: &PathState) -> Change {
+    let w = packets(path) - 1.0;
+    set(path, w, w - 1.0)
+}
+
+/// The controller.
+#[derive(Debug)]
+struct Vegas {
+    alpha: f64,
+    beta: f64,
+    gamma: f64,
+    flows: PathMap<Flow>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    /// Slow start doubles in every other round trip, to measure in between.
+    pauses: bool,
+    diff: f64,
+}
+
+impl Vegas {
+    fn new(settings: &Settings) -> Self {
+        Vegas {
+            alpha: settings.get("alpha"),
+            beta: settings.get("beta"),
+            gamma: settings.get("gamma"),
+            flows: PathMap::default(),
+        }
+    }
+}
+
+impl Controller for Vegas {
+    fn on_path_added(&mut self, _now: Instant, id: PathId) {
+        self.flows.insert(id, Flow::default());
+    }
+
+    fn on_path_closed(&mut self, _now: Instant, id: PathId) {
+        self.flows.remove(id);
+    }
+
+    fn on_path_reset(&mut self, _now: Instant, id: PathId) {
+        self.flows.insert(id, Flow::default());
+    }
+
+    fn slow_start_gain(&mut self, _paths: &Registry, id: PathId) -> f64 {
+        match self.flows.get(id) {
+            Some(flow) if flow.pauses => 0.0,
+            _ => 1.0,
+        }
+    }
+
+    fn on_round(
+        &mut self,
+        _now: Instant,
+        paths: &Registry,
+        id: PathId,
+        round: &Round,
+    ) -> Option<Change> {
+        let (path, flow) = (paths.get(id)?, self.flows.get_mut(id)?);
+        let base = secs(path.rtt?.min);
+        flow.pauses = !flow.pauses && path.in_slow_start();
+        if round.samples < MIN_SAMPLES {
+            flow.pauses = false;
+            return (!path.in_slow_start()).then(|| one_more(path));
+        }
+
+        let rtt = secs(round.min_rtt);
+        flow.diff = diff(packets(path), base, rtt);
+        if path.in_slow_start() {
+            return (flow.diff > self.gamma).then(|| leave_slow_start(path, base, rtt));
+        }
+        if flow.diff > self.beta {
+            Some(one_less(path))
+        } else if flow.diff < self.alpha {
+            Some(one_more(path))
+        } else {
+            None
+        }
+    }
+
+    fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
+        reno::increase_without_rtt(now, paths, id, ack)
+    }
+
+    fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {
+        reno::Reno.decrease(now, paths, id)
+    }
+
+    fn trace(&self, _paths: &Registry, id: PathId, trace: &mut Trace) {
+        let diff = self.flows.get(id).map_or(0.0, |flow| flow.diff);
+        trace.push("diff_packets", diff);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+    use crate::registry::SSTHRESH_UNSET;
+
+    fn vegas() -> Vegas {
+        let mut vegas = Vegas::new(&Settings::defaults(ENTRY.params));
+        vegas.on_path_added(Instant::now(), PathId(0));
+        vegas
+    }
+
+    fn after(packets: u64, base_ms: u64, round: &Round) -> Option<Change> {
+        vegas().on_round(
+            Instant::now(),
+            &paths(&[(packets, base_ms)]),
+            PathId(0),
+            round,
+        )
+    }
+
+    #[test]
+    fn packets_in_the_queue() {
+        // 20 packets, base 100 ms, now 125 ms: 20 * 25/125 = 4 of them wait.
+        close(diff(20.0, 0.1, 0.125), 4.0);
+        close(diff(20.0, 0.1, 0.1), 0.0);
+        // A minimum that was just raised leaves no negative queue.
+        close(diff(20.0, 0.1, 0.08), 0.0);
+    }
+
+    #[test]
+    fn the_window_moves_by_one_packet() {
+        // diff = 20 * 5/105 = 0.95 < 2: up. 20 * 15/115 = 2.6: stays. 20 * 30/130 = 4.6 > 4: down.
+        close(after(20, 100, &round(105)).unwrap().cwnd_bytes, 21_000.0);
+        assert_eq!(after(20, 100, &round(115)), None);
+        let down = after(20, 100, &round(130)).unwrap();
+        close(down.cwnd_bytes, 19_000.0);
+        close(down.ssthresh_bytes.unwrap(), 18_000.0);
+    }
+
+    #[test]
+    fn few_samples_are_renos_round() {
+        let few = Round {
+            samples: 2,
+            ..round(200)
+        };
+        close(after(20, 100, &few).unwrap().cwnd_bytes, 21_000.0);
+    }
+
+    #[test]
+    fn slow_start_pauses_and_ends_by_delay() {
+        let now = Instant::now();
+        let mut paths = paths(&[(20, 100)]);
+        paths.get_mut(PathId(0)).unwrap().ssthresh_bytes = SSTHRESH_UNSET;
+        let mut vegas = vegas();
+        close(vegas.slow_start_gain(&paths, PathId(0)), 1.0);
+        assert_eq!(vegas.on_round(now, &paths, PathId(0), &round(100)), None);
+        close(vegas.slow_start_gain(&paths, PathId(0)), 0.0);
+        assert_eq!(vegas.on_round(now, &paths, PathId(0), &round(100)), None);
+        close(vegas.slow_start_gain(&paths, PathId(0)), 1.0);
+        // diff = 20 * 25/125 = 4 > 1: w = 20 * 100/125 + 1 = 17, ssthresh = 20 - 1.
+        let change = vegas.on_round(now, &paths, PathId(0), &round(125)).unwrap();
+        close(change.cwnd_bytes, 17_000.0);
+        close(change.ssthresh_bytes.unwrap(), 19_000.0);
+    }
+}

@@ -1,0 +1,265 @@
+//! wVegas: weighted Vegas (Cao, Xu and Fu, ICNP 2012).
+//!
+//! Vegas on each path, where the number of packets a path keeps in its bottleneck's queue is its
+//! share of a total for the connection; the share follows the rate, so congested paths get less.
+//!
+//! | symbol      | name here          | unit    | source                              |
+//! |-------------|--------------------|---------|-------------------------------------|
+//! | total_alpha | `total_alpha`      | packets | 10                                  |
+//! | alpha_r     | `Flow::alpha`      | packets | 2 at first, and at least            |
+//! | gamma       | `gamma`            | packets | 1: leave slow start                 |
+//! | diff_r      | `Flow::diff`       | packets | w (R - base)/R                      |
+//! | R           | `rtt`              | s       | mean RTT of the round               |
+//! | x_r         | `Flow::rate`       | packets/s | w/R of the last round             |
+//! | q_r         | `Flow::queue_secs` | s       | least R - base since the last drain |
+//!
+//! Queue drain: when the queueing delay reaches twice its least value, the window falls to
+//! base/(2R) of itself, so that the minimum RTT can be measured. Taken in every round, that rule
+//! would strike when the queue grows from one packet to two, and the window would never reach its
+//! alpha_r; the measured jitter of a kernel hides that. Here rounds count for it only while the path
+//! has its alpha_r packets queued (diff >= alpha_r), so it strikes when others fill the queue.
+//!
+//! The Coupled CUBIC paper says that wVegas halves the window above the threshold; it takes one
+//! packet per round trip.
+
+use std::time::Instant;
+
+use super::members::members;
+use super::members::packets;
+use super::members::secs;
+use super::reno;
+use super::vegas;
+use super::vegas::MIN_SAMPLES;
+use super::Ack;
+use super::Change;
+use super::Controller;
+use super::Entry;
+use super::Param;
+use super::Round;
+use super::Settings;
+use super::Trace;
+use crate::path_map::PathMap;
+use crate::registry::PathId;
+use crate::registry::Registry;
+
+/// The entry in [`CONTROLLERS`](super::CONTROLLERS).
+pub const ENTRY: Entry = Entry {
+    name: "wvegas",
+    summary: "wVegas: weighted Vegas, shifts traffic by delay before anything is lost",
+    idea:
+        "Vegas on each path; the queue that a path may keep is its share of a total, and follows \
+           its rate, so traffic leaves the paths where packets wait.",
+    source: "Cao, Xu and Fu, ICNP 2012; constants as in the MPTCP kernel",
+    formula: "diff = w (R - base)/R; alpha_r = max(2, total x_r/sum x); per round trip: \
+              w += 1 if diff < alpha_r, w -= 1 if diff > alpha_r; loss: w = w/2",
+    use_when: "all flows at the bottlenecks are delay-based, and delay matters",
+    avoid_when: "a loss-based flow shares a bottleneck: it takes nearly all",
+    params: &[
+        Param::packets(
+            "total",
+            [2.0, 10.0, 10_000.0],
+            "queued packets of all paths together; 10",
+        ),
+        Param::packets(
+            "gamma",
+            [0.1, 1.0, 1000.0],
+            "queued packets that end slow start; 1",
+        ),
+    ],
+    new: |settings| Box::new(Wvegas::new(settings)),
+};
+
+/// alpha_r at first, and the least that it becomes.
+const MIN_ALPHA: f64 = 2.0;
+
+/// wVegas of one path.
+#[derive(Clone, Copy, Debug)]
+struct Flow {
+    alpha: f64,
+    diff: f64,
+    rate: Option<f64>,
+    queue_secs: Option<f64>,
+}
+
+impl Default for Flow {
+    fn default() -> Self {
+        Flow {
+            alpha: MIN_ALPHA,
+            diff: 0.0,
+            rate: None,
+            queue_secs: None,
+        }
+    }
+}
+
+impl Flow {
+    /// Whether the queue must be drained, now that packets wait `queue_secs`.
+    fn drains(&mut self, queue_secs: f64) -> bool {
+        let least = self.queue_secs.map_or(queue_secs, |q| q.min(queue_secs));
+        let drains = queue_secs >= 2.0 * least;
+        self.queue_secs = (!drains).then_some(least);
+        drains
+    }
+}
+
+/// The controller.
+#[derive(Debug)]
+struct Wvegas {
+    total: f64,
+    gamma: f64,
+    flows: PathMap<Flow>,
+}
+
+impl Wvegas {
+    fn new(settings: &Settings) -> Self {
+        Wvegas {
+            total: settings.get("total"),
+            gamma: settings.get("gamma"),
+            flows: PathMap::default(),
+        }
+    }
+
+    /// alpha_r = max(2, x_r / sum x_s * total_alpha).
+    fn alpha(&self, paths: &Registry, id: PathId, rate: f64) -> f64 {
+        let known = |id| self.flows.get(id).and_then(|flow| flow.rate);
+        let sum: f64 = members(paths, id)
+            .filter_map(|member| known(member.path.id))
+            .sum();
+        match sum > 0.0 {
+            true => (rate / sum * self.total).max(MIN_ALPHA),
+            false => MIN_ALPHA,
+        }
+    }
+}
+
+impl Controller for Wvegas {
+    fn on_path_added(&mut self, _now: Instant, id: PathId) {
+        self.flows.insert(id, Flow::default());
+    }
+
+    fn on_path_closed(&mut self, _now: Instant, id: PathId) {
+        self.flows.remove(id);
+    }
+
+    fn on_path_reset(&mut self, _now: Instant, id: PathId) {
+        self.flows.insert(id, Flow::default());
+    }
+
+    fn on_round(
+        &mut self,
+        _now: Instant,
+        paths: &Registry,
+        id: PathId,
+        round: &Round,
+    ) -> Option<Change> {
+        let path = paths.get(id)?;
+        let base = secs(path.rtt?.min);
+        if round.samples < MIN_SAMPLES {
+            return (!path.in_slow_start()).then(|| vegas::one_more(path));
+        }
+        let w = packets(path);
+        let rtt = secs(round.mean_rtt).max(base);
+        let diff = vegas::diff(w, base, rtt);
+        let flow = self.flows.get_mut(id)?;
+        flow.diff = diff;
+        flow.rate = Some(w / rtt);
+        if path.in_slow_start() {
+            return (diff > self.gamma).then(|| vegas::leave_slow_start(path, base, rtt));
+        }
+
+        let mut alpha = flow.alpha;
+        let mut drains = false;
+        if diff >= alpha {
+            drains = !path.in_recovery && flow.drains(rtt - base);
+            alpha = self.alpha(paths, id, w / rtt);
+            self.flows.get_mut(id)?.alpha = alpha;
+        }
+        if drains {
+            Some(Change {
+                cwnd_bytes: path.cwnd_bytes as f64 * base / (2.0 * rtt),
+                ssthresh_bytes: None,
+            })
+        } else if diff > alpha {
+            Some(vegas::one_less(path))
+        } else if diff < alpha {
+            Some(vegas::one_more(path))
+        } else {
+            None
+        }
+    }
+
+    fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
+        reno::increase_without_rtt(now, paths, id, ack)
+    }
+
+    fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {
+        reno::Reno.decrease(now, paths, id)
+    }
+
+    fn trace(&self, _paths: &Registry, id: PathId, trace: &mut Trace) {
+        let flow = self.flows.get(id).copied().unwrap_or_default();
+        trace.push("alpha", flow.alpha);
+        trace.push("diff_packets", flow.diff);
+        trace.push("q_min_secs", flow.queue_secs.unwrap_or(0.0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    fn wvegas(paths: u64) -> Wvegas {
+        let mut wvegas = Wvegas::new(&Settings::defaults(ENTRY.params));
+        for id in 0..paths {
+            wvegas.on_path_added(Instant::now(), PathId(id));
+        }
+        wvegas
+    }
+
+    #[test]
+    fn alpha_follows_the_share_of_the_rate() {
+        let now = Instant::now();
+        let mut wvegas = wvegas(2);
+        // Both w = 40, base 100 ms, R = 125 ms: diff = 40/5 = 8 >= 2, x = 320 packets/s.
+        let paths = paths(&[(40, 100), (40, 100)]);
+        wvegas.on_round(now, &paths, PathId(0), &round(125));
+        // Alone so far: alpha = 10 > 8, so one packet more next time, or now.
+        close(wvegas.flows.get(PathId(0)).unwrap().alpha, 10.0);
+        let change = wvegas
+            .on_round(now, &paths, PathId(1), &round(125))
+            .unwrap();
+        // Two equal rates: alpha = 5 < 8: one packet less.
+        close(wvegas.flows.get(PathId(1)).unwrap().alpha, 5.0);
+        close(change.cwnd_bytes, 39_000.0);
+    }
+
+    #[test]
+    fn alpha_is_at_least_two() {
+        let now = Instant::now();
+        let mut wvegas = wvegas(2);
+        // Rates 800 and 80: 10/11 and 1/11 of 10, but 2.
+        let paths = paths(&[(100, 100), (10, 100)]);
+        wvegas.on_round(now, &paths, PathId(0), &round(125));
+        wvegas.on_round(now, &paths, PathId(1), &round(125));
+        close(wvegas.flows.get(PathId(1)).unwrap().alpha, 2.0);
+    }
+
+    #[test]
+    fn a_doubled_queue_is_drained() {
+        let now = Instant::now();
+        let mut wvegas = wvegas(1);
+        let paths = paths(&[(60, 100)]);
+        // diff = 60 * 25/125 = 12 > 10: one less; the least queue is 25 ms.
+        let change = wvegas
+            .on_round(now, &paths, PathId(0), &round(125))
+            .unwrap();
+        close(change.cwnd_bytes, 59_000.0);
+        // 50 ms: w * base/(2R) = 60 * 100/300 = 20.
+        let change = wvegas
+            .on_round(now, &paths, PathId(0), &round(150))
+            .unwrap();
+        close(change.cwnd_bytes, 20_000.0);
+        assert_eq!(wvegas.flows.get(PathId(0)).unwrap().queue_secs, None);
+    }
+}
