@@ -225,6 +225,29 @@ fn a_late_ack_clears_the_suspicion() {
 }
 
 #[test]
+fn a_path_that_relapses_is_kept_if_it_is_the_last() {
+    let mut scene = Scene::new(&[(20, 1.25), (50, 2.5)]);
+    scene.send(0);
+    let now = scene.at(0);
+    scene.monitor.on_pto(now, &mut scene.paths, PathId(0), 2);
+    scene.collect();
+    assert_eq!(scene.health(0), Health::Failed);
+    scene.now_ms = 10;
+    scene.ack(0, 10, 0);
+    assert_eq!(scene.health(0), Health::Recovering);
+    // From here on both are silent: path 1 is suspect after 85 ms, and path 0 was probed by then.
+    scene.send(1);
+    scene.monitor.tick(scene.at(100), &mut scene.paths);
+    scene.collect();
+    assert_eq!(scene.health(1), Health::Suspect);
+    // One late tick sees both of them fail.
+    scene.monitor.tick(scene.at(400), &mut scene.paths);
+    scene.collect();
+    assert_eq!(scene.health(1), Health::Failed);
+    assert_eq!(scene.health(0), Health::Suspect);
+}
+
+#[test]
 fn the_last_path_never_fails() {
     let mut scene = Scene::new(&[(20, 1.25)]);
     scene.send(0);

@@ -379,6 +379,8 @@ impl Monitor {
 
     fn drive_recovering(&mut self, now: Instant, paths: &mut Registry) {
         for (id, watch) in self.watches.iter_mut() {
+            // The others may have failed while this one was coming back.
+            let alone = srtt_of_best_other(paths, id).is_none();
             let Some(path) = paths.get_mut(id).filter(|path| path.is_usable()) else {
                 continue;
             };
@@ -387,7 +389,11 @@ impl Monitor {
             }
             let unanswered = watch.unanswered_probes > 0;
             let probe_due = watch.next_probe.is_some_and(|at| at <= now);
-            if watch.link_down || (probe_due && unanswered) {
+            let relapsed = watch.link_down || (probe_due && unanswered);
+            if relapsed && alone {
+                watch.suspect(now, path, &self.params);
+                self.actions.push_back((id, Action::ProbeNow));
+            } else if relapsed {
                 watch.fail(now, path, &self.params);
                 self.actions.push_back((id, Action::Fail));
             } else if watch
