@@ -158,6 +158,8 @@ def test_binary_upgrade(make_nginx, mpq):
     old = nginx.pid()
     os.kill(old, signal.SIGUSR2)
     nginx.wait_for(lambda: (nginx.directory / "nginx.pid.oldbin").exists()
+                   # The new master writes it a little later.
+                   and (nginx.directory / "nginx.pid").exists() and (nginx.directory / "nginx.pid").stat().st_size
                    and nginx.pid() != old and nginx.workers(), "no new master")
     new = nginx.pid()
     try:

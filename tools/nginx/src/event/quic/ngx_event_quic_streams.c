@@ -815,7 +815,12 @@ ngx_quic_stream_send_uni(ngx_connection_t *c, u_char *buf, size_t size)
     qs = c->quic;
     qc = ngx_quic_get_connection(qs->parent);
 
-    if (qs->send_fin || qs->send_reset || qc->closing) {
+    if (qc->closing) {
+        /* nothing leaves any more, and HTTP/3 is not to blame */
+        return size;
+    }
+
+    if (qs->send_fin || qs->send_reset) {
         c->write->error = 1;
         return NGX_ERROR;
     }
