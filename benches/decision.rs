@@ -1,5 +1,4 @@
-//! What a decision costs: an ACK of one packet for each controller by number of paths, a scheduler's pick, an ack
-//! for the failure detector.
+//! What a decision costs: a scheduler's pick, an ack for the failure detector. Controllers: `ci/controllers`.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -9,11 +8,6 @@ use criterion::criterion_group;
 use criterion::criterion_main;
 use criterion::BenchmarkId;
 use criterion::Criterion;
-use mpq_decision::cc;
-use mpq_decision::cc::Ack;
-use mpq_decision::cc::Group;
-use mpq_decision::cc::Loss;
-use mpq_decision::cc::Options;
 use mpq_decision::health::Monitor;
 use mpq_decision::health::Params;
 use mpq_decision::registry::Rtt;
@@ -39,47 +33,6 @@ fn paths(n: u64) -> Registry {
         path.in_flight_bytes = 50 * MSS;
     }
     paths
-}
-
-fn controllers(c: &mut Criterion) {
-    let mut bench = c.benchmark_group("ack");
-    for entry in cc::CONTROLLERS {
-        for n in [1, 2, 4, 8] {
-            let now = Instant::now();
-            let mut paths = paths(n);
-            let mut group = Group::new(entry.with_defaults(), Options::default());
-            for id in 0..n {
-                let id = PathId(id);
-                group.on_path_added(now, &mut paths, id, 100 * MSS);
-                let loss = Loss {
-                    lost_bytes: MSS,
-                    lost_packets: 1,
-                    newest_lost_sent: now,
-                    persistent: false,
-                };
-                group.on_loss(now, &mut paths, id, &loss);
-            }
-            // In congestion avoidance, 200 ACKs to a round trip, a queue of 5 ms.
-            let mut time = now + Duration::from_millis(100);
-            let rtt = Duration::from_millis(20);
-            let mut ack = Ack {
-                acked_bytes: MSS,
-                acked_packets: 1,
-                newest_sent: time,
-                in_flight_before_bytes: 1 << 40,
-                rtt_sample: Some(rtt + Duration::from_millis(5)),
-                app_limited: false,
-            };
-            bench.bench_function(BenchmarkId::new(entry.name, n), |b| {
-                b.iter(|| {
-                    time += rtt / 200;
-                    ack.newest_sent = time - rtt;
-                    group.on_ack(time, &mut paths, PathId(0), black_box(&ack))
-                })
-            });
-        }
-    }
-    bench.finish();
 }
 
 fn schedulers(c: &mut Criterion) {
@@ -120,5 +73,5 @@ fn health(c: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, controllers, schedulers, health);
+criterion_group!(benches, schedulers, health);
 criterion_main!(benches);

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks import SUMMARIES
 
-PROGRAMS = ("mpq", "wire", "stock", "patched", "nginx", "native", "h2load")
+PROGRAMS = ("mpq", "wire", "stock", "patched", "nginx", "native", "h2load", "acks")
 
 
 def parse_arguments(words=None):
