@@ -1,6 +1,8 @@
 //! Transport settings of every tool, in one place.
 
+use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use boring::ssl::SslContextBuilder;
@@ -33,11 +35,25 @@ pub enum ConfigError {
     Quiche(#[from] quiche::Error),
 }
 
+/// A function that is told what the decision layer's controllers decide, on
+/// all connections; see [`quiche::Config::set_cc_observer`].
+#[derive(Clone)]
+pub struct CcObserver(pub Arc<dyn Fn(&quiche::CcDecision) + Send + Sync>);
+
+impl fmt::Debug for CcObserver {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("CcObserver")
+    }
+}
+
 /// What this endpoint announces and how it behaves on the transport level.
 #[derive(Clone, Debug)]
 pub struct TransportSettings {
     /// Congestion controller, by quiche's or the decision layer's name.
     pub congestion_controller: String,
+
+    /// Who is told what the controller decides.
+    pub cc_observer: Option<CcObserver>,
 
     /// Packet scheduler, by the decision layer's name.
     pub scheduler: String,
@@ -91,6 +107,7 @@ impl Default for TransportSettings {
     fn default() -> Self {
         TransportSettings {
             congestion_controller: "cubic".into(),
+            cc_observer: None,
             scheduler: "ecf".into(),
             max_data: 24 << 20,
             max_stream_data: 16 << 20,
@@ -151,6 +168,7 @@ impl TransportSettings {
         config
             .set_cc_algorithm_name(&self.congestion_controller)
             .map_err(|_| ConfigError::UnknownController(self.congestion_controller.clone()))?;
+        config.set_cc_observer(self.cc_observer.clone().map(|observer| observer.0));
         config.set_max_idle_timeout(self.idle_timeout.as_millis() as u64);
         config.set_max_ack_delay(self.max_ack_delay.as_millis() as u64);
         config.set_max_recv_udp_payload_size(65_527);

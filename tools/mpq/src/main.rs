@@ -1,5 +1,6 @@
 //! `mpq`: multipath QUIC from the command line.
 
+mod cc_trace;
 mod client;
 mod exit;
 mod get;
