@@ -186,6 +186,8 @@ impl TransportSettings {
         config.set_initial_max_streams_uni(self.max_streams);
         config.set_active_connection_id_limit(self.active_connection_id_limit);
         config.enable_hystart(self.hystart);
+        // For peers that measure the delays of what they send us.
+        config.enable_timestamps(true);
         config.enable_pacing(self.pacing);
         config.grease(self.grease);
         if self.early_data {
