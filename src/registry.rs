@@ -87,7 +87,8 @@ pub struct PathState {
     pub ack_delay: Duration,
     /// Latest one-way delay from here to the peer, in microseconds: the peer's receive time minus
     /// our send time. The clocks are not synchronised, so only differences mean anything, and it
-    /// can be negative. `None` unless the peer sends timestamps.
+    /// can be negative. `None` unless the peer sends timestamps
+    /// ([`cc::Group::reads_one_way_delay`](crate::cc::Group::reads_one_way_delay)).
     pub one_way_delay_micros: Option<i64>,
     /// Measured delivery rate, bytes per second; `None` before the first sample.
     pub delivery_rate_bytes_per_sec: Option<u64>,

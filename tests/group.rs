@@ -7,6 +7,8 @@ use common::*;
 use std::time::Duration;
 
 use mpq_decision::cc;
+use mpq_decision::cc::Group;
+use mpq_decision::cc::Options;
 use mpq_decision::registry::Rtt;
 use mpq_decision::registry::SSTHRESH_UNSET;
 use mpq_decision::PathId;
@@ -460,4 +462,14 @@ fn hystart_leaves_slow_start_when_the_rtt_grows() {
         assert_eq!(path.ssthresh_bytes != SSTHRESH_UNSET, leaves);
         assert_eq!(path.congestion_events, 0);
     }
+}
+
+#[test]
+fn controllers_that_measure_one_way_delays_ask_for_timestamps() {
+    let names: Vec<_> = cc::CONTROLLERS
+        .iter()
+        .filter(|entry| Group::new(entry.with_defaults(), Options::default()).reads_one_way_delay())
+        .map(|entry| entry.name)
+        .collect();
+    assert_eq!(names, ["ledbat", "fledbat", "dc-ledbat"]);
 }

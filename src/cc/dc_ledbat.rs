@@ -324,6 +324,10 @@ impl Controller for DcLedbat {
         false
     }
 
+    fn reads_one_way_delay(&self) -> bool {
+        true
+    }
+
     fn on_sample(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) {
         let (Some(path), Some(flow)) = (paths.get(id), self.flows.get_mut(id)) else {
             return;

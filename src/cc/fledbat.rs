@@ -163,6 +163,10 @@ impl Controller for Fledbat {
         false
     }
 
+    fn reads_one_way_delay(&self) -> bool {
+        true
+    }
+
     fn on_sample(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) {
         if let (Some(path), Some(flow)) = (paths.get(id), self.flows.get_mut(id)) {
             flow.delay.on_ack(now, path, ack);

@@ -116,6 +116,10 @@ impl Controller for Ledbat {
         false
     }
 
+    fn reads_one_way_delay(&self) -> bool {
+        true
+    }
+
     fn on_sample(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) {
         if let (Some(path), Some(delay)) = (paths.get(id), self.delays.get_mut(id)) {
             delay.on_ack(now, path, ack);

@@ -222,6 +222,14 @@ pub trait Controller: fmt::Debug + Send + Sync {
         true
     }
 
+    /// Whether it measures by [`one_way_delay_micros`], so that the transport should ask the peer
+    /// for timestamps.
+    ///
+    /// [`one_way_delay_micros`]: crate::registry::PathState::one_way_delay_micros
+    fn reads_one_way_delay(&self) -> bool {
+        false
+    }
+
     /// How much the window grows in slow start for each acked byte.
     fn slow_start_gain(&mut self, _paths: &Registry, _id: PathId) -> f64 {
         1.0

@@ -254,6 +254,11 @@ impl Group {
         }
     }
 
+    /// Whether the controller measures by one-way delays, for which the peer must send timestamps.
+    pub fn reads_one_way_delay(&self) -> bool {
+        self.controller.reads_one_way_delay()
+    }
+
     /// A path joined, with its registry entry already made. Its window starts at
     /// `initial_window_bytes`, ten packets by RFC 9002 section 7.2, or less if the controller says.
     pub fn on_path_added(

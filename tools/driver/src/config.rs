@@ -1,6 +1,8 @@
 //! Transport settings of every tool, in one place.
 
+use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use boring::ssl::SslContextBuilder;
@@ -30,12 +32,26 @@ pub enum ConfigError {
     Quiche(#[from] quiche::Error),
 }
 
+/// A function that is told what the decision layer's controllers decide, on
+/// all connections; see [`quiche::Config::set_cc_observer`].
+#[derive(Clone)]
+pub struct CcObserver(pub Arc<dyn Fn(&quiche::CcDecision) + Send + Sync>);
+
+impl fmt::Debug for CcObserver {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("CcObserver")
+    }
+}
+
 /// What this endpoint announces and how it behaves on the transport level.
 #[derive(Clone, Debug)]
 pub struct TransportSettings {
     /// Congestion controller, by quiche's or the decision layer's name; parameters may follow it,
     /// as in `dc-ledbat:ret=10s,zeta=1`.
     pub congestion_controller: String,
+
+    /// Who is told what the controller decides.
+    pub cc_observer: Option<CcObserver>,
 
     /// Packet scheduler, by the decision layer's name.
     pub scheduler: String,
@@ -89,6 +105,7 @@ impl Default for TransportSettings {
     fn default() -> Self {
         TransportSettings {
             congestion_controller: "cubic".into(),
+            cc_observer: None,
             scheduler: "ecf".into(),
             max_data: 24 << 20,
             max_stream_data: 16 << 20,
@@ -148,6 +165,7 @@ impl TransportSettings {
         config.set_application_protos(quiche::h3::APPLICATION_PROTOCOL)?;
         quiche::check_cc_algorithm_name(&self.congestion_controller)?;
         config.set_cc_algorithm_name(&self.congestion_controller)?;
+        config.set_cc_observer(self.cc_observer.clone().map(|observer| observer.0));
         config.set_max_idle_timeout(self.idle_timeout.as_millis() as u64);
         config.set_max_ack_delay(self.max_ack_delay.as_millis() as u64);
         config.set_max_recv_udp_payload_size(65_527);
@@ -165,6 +183,8 @@ impl TransportSettings {
         config.set_initial_max_streams_uni(self.max_streams);
         config.set_active_connection_id_limit(self.active_connection_id_limit);
         config.enable_hystart(self.hystart);
+        // For peers that measure the delays of what they send us.
+        config.enable_timestamps(true);
         config.enable_pacing(self.pacing);
         config.grease(self.grease);
         if self.early_data {

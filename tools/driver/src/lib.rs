@@ -21,6 +21,7 @@ mod socket;
 mod timer;
 
 pub use cid::EndpointKey;
+pub use config::CcObserver;
 pub use config::ConfigError;
 pub use config::TransportSettings;
 pub use connection::Conn;

@@ -1,6 +1,7 @@
 //! `mpq`: multipath QUIC from the command line.
 
 mod algorithms;
+mod cc_trace;
 mod client;
 mod exit;
 mod get;

@@ -1,8 +1,12 @@
 //! Options that set transport parameters and algorithms, for every command.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use mpq_driver::TransportSettings;
+
+use crate::cc_trace;
+use crate::exit::Failure;
 
 /// The names are quiche-client's and quiche-server's where they exist there.
 #[derive(clap::Args, Debug)]
@@ -19,6 +23,10 @@ pub struct TransportArgs {
         value_parser = checked(quiche::check_cc_algorithm_name)
     )]
     cc: String,
+
+    /// Write what the controller decides, and why, to FILE, as CSV
+    #[arg(long, value_name = "FILE")]
+    cc_trace: Option<PathBuf>,
 
     /// Packet scheduler; `mpq sched` lists them
     #[arg(
@@ -88,10 +96,15 @@ fn hex(text: &str) -> Result<u32, String> {
 }
 
 impl TransportArgs {
-    /// The settings these options stand for.
-    pub fn settings(&self) -> TransportSettings {
-        TransportSettings {
+    /// The settings these options stand for. Creates the file of `--cc-trace`.
+    pub fn settings(&self) -> Result<TransportSettings, Failure> {
+        let cc_observer = match &self.cc_trace {
+            Some(file) => Some(cc_trace::to_csv(file, &self.cc)?),
+            None => None,
+        };
+        Ok(TransportSettings {
             congestion_controller: self.cc.clone(),
+            cc_observer,
             scheduler: self.sched.clone(),
             max_data: self.max_data,
             max_stream_data: self.max_stream_data,
@@ -104,6 +117,6 @@ impl TransportArgs {
             grease: !self.no_grease,
             version: self.wire_version,
             ..Default::default()
-        }
+        })
     }
 }

@@ -333,3 +333,97 @@ fn nobody_there_is_a_network_error() {
     assert!(stderr(&output).contains("no answer"), "{}", stderr(&output));
     assert_eq!(dirs.names(), [""; 0]);
 }
+
+/// What the columns of LIA's rows say, as far as there is a sample.
+struct Lia {
+    path_id: usize,
+    cwnd_bytes: f64,
+    rtt_secs: f64,
+    a: f64,
+}
+
+#[test]
+fn the_trace_of_a_controller_follows_its_equation() {
+    let (dirs, _) = dirs(20_000_000);
+    let file = dirs.cwd.join("lia.csv");
+    // Datagrams of one size, so that windows in bytes stand for those in packets.
+    let trace = file.to_str().unwrap();
+    let options = ["--cc", "lia", "--max-datagram", "1200", "--cc-trace", trace];
+    let server = Server::start(&dirs.www, &options);
+    let output = dirs
+        .get(&["--no-verify", "--path", "127.0.0.1", "--path", "127.0.0.2"])
+        .arg(server.url("file.bin"))
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    signal(&server.child, "TERM");
+    assert_eq!(server.wait().0, 0);
+
+    let mut table = csv::Reader::from_path(&file).unwrap();
+    let columns: Vec<String> = table.headers().unwrap().iter().map(Into::into).collect();
+    let fixed = "time_s connection path_id controller event phase cwnd_bytes ssthresh_bytes \
+                 srtt_us min_rtt_us a";
+    assert_eq!(columns.join(" "), fixed);
+
+    let mut last: [Option<Lia>; 2] = [None, None];
+    let (mut opened, mut checked, mut time) = (0, 0, 0.0);
+    for row in table.records() {
+        let row = row.unwrap();
+        let number = |column: usize| row[column].parse::<f64>().unwrap();
+        assert!(number(0) >= time, "{row:?}");
+        time = number(0);
+        assert!(!row[1].is_empty(), "{row:?}");
+        assert_eq!(&row[3], "lia");
+        assert!(matches!(&row[4], "opened" | "acked" | "lost"), "{row:?}");
+        opened += usize::from(&row[4] == "opened");
+        if row[8].is_empty() {
+            continue;
+        }
+        assert!(number(9) <= number(8) * 1.5, "{row:?}");
+        let lia = Lia {
+            path_id: number(2) as usize,
+            cwnd_bytes: number(6),
+            rtt_secs: number(8) * 1e-6,
+            a: number(10),
+        };
+        let a = lia.a;
+        let path_id = lia.path_id;
+        last[path_id] = Some(lia);
+        let [Some(first), Some(second)] = &last else {
+            continue;
+        };
+        // RFC 6356, equation 2.
+        let paths = [first, second];
+        let total: f64 = paths.iter().map(|p| p.cwnd_bytes).sum();
+        let rate: f64 = paths.iter().map(|p| p.cwnd_bytes / p.rtt_secs).sum();
+        let best = paths.map(|p| p.cwnd_bytes / p.rtt_secs.powi(2));
+        let expected = total * best[0].max(best[1]) / rate.powi(2);
+        // RTTs of some 100 us are rounded to one.
+        assert!((a / expected - 1.0).abs() < 0.05, "{expected}: {row:?}");
+        checked += 1;
+    }
+    assert_eq!(opened, 2);
+    assert!(checked >= 10, "{checked}");
+}
+
+#[test]
+fn a_trace_needs_a_controller_that_tells() {
+    let (dirs, _) = dirs(10);
+    for (options, exit, said) in [
+        (&["--cc-trace", "t.csv"][..], 1, "--cc uncoupled-cubic"),
+        (
+            &["--cc", "lia", "--cc-trace", "none/t.csv"][..],
+            6,
+            "none/t.csv",
+        ),
+    ] {
+        let output = dirs
+            .get(options)
+            .arg("https://127.0.0.1:9/x")
+            .output()
+            .unwrap();
+        assert_eq!(code(&output), exit, "{}", stderr(&output));
+        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+        assert_eq!(dirs.names(), [""; 0]);
+    }
+}

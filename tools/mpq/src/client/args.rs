@@ -79,7 +79,7 @@ impl ClientArgs {
             (None, None) if self.no_verify => Verify::None,
             (None, None) => Verify::System,
         };
-        let mut transport = self.transport.settings();
+        let mut transport = self.transport.settings()?;
         transport.handshake_timeout = Duration::from_millis(self.handshake_timeout);
         Ok(ClientSettings {
             transport,

@@ -87,7 +87,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 
     let mut config = args
         .transport
-        .settings()
+        .settings()?
         .to_quiche()
         .map_err(|e| Failure::new(crate::exit::USAGE, e))?;
     match (&args.cert, &args.key) {
