@@ -1,6 +1,7 @@
 """Connections opened and closed by the thousand, some broken at every stage: memory stays flat.
 
 `soak` runs this with a day's worth of them."""
+import contextlib
 import multiprocessing
 import os
 import random
@@ -97,8 +98,10 @@ def advance(client, stage, choice):
         case "reset of the request":
             if client.status != 200:
                 return False
-            client.quic.reset_stream(0, 0x10c)
-            client.quic.stop_stream(0, 0x10c)
+            # nginx may have been faster: aioquic forgets streams that are over.
+            with contextlib.suppress(ValueError):
+                client.quic.reset_stream(0, 0x10c)
+                client.quic.stop_stream(0, 0x10c)
             client.transmit()
         case "garbage within":
             if not client.ended:
@@ -119,8 +122,6 @@ def advance(client, stage, choice):
             client.quic.close()
             client.transmit()
     return True
-
-
 
 
 def client_process(results, *arguments):
@@ -147,12 +148,14 @@ def test_memory_stays_flat(make_nginx):
     for process in processes:
         process.start()
     try:
-        while any(process.is_alive() for process in processes) and results.empty():
+        # One that fails has printed why, and has no result.
+        while any(process.is_alive() for process in processes) and not any(process.exitcode for process in processes):
             time.sleep(0.1)
             done = progress.value
             if done >= share * PROCESSES * (len(samples) + 1) / 20:
                 samples.append(nginx.rss_kb())
                 print(f"{time.monotonic() - began:7.0f} s {done:8d} connections {samples[-1]:8d} KB", flush=True)
+        assert not any(process.exitcode for process in processes), "a client process failed"
         answered, tried = Counter(), Counter()
         for _ in processes:
             some, all_of = results.get()

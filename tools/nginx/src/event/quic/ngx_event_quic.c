@@ -19,11 +19,15 @@
 /* when the kernel has no room for a datagram */
 #define NGX_QUIC_SOCKET_RETRY_DELAY  1   /* ms */
 
+/* free memory that a worker keeps; glibc's 128K come and go with each burst */
+#define NGX_QUIC_MALLOC_KEEP         (8 * 1024 * 1024)
+
 
 static void *ngx_quic_create_conf(ngx_cycle_t *cycle);
 static char *ngx_quic_server_id(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static ngx_int_t ngx_quic_init_module(ngx_cycle_t *cycle);
+static void ngx_quic_init_malloc(void);
 static ngx_int_t ngx_quic_create_connection(ngx_connection_t *c,
     ngx_quic_conf_t *conf, ngx_quic_header_t *pkt);
 static void ngx_quic_input_handler(ngx_event_t *rev);
@@ -145,7 +149,24 @@ ngx_quic_init_process(ngx_cycle_t *cycle)
         return NGX_ERROR;
     }
 
+    ngx_quic_init_malloc();
+
     return NGX_OK;
+}
+
+
+/*
+ * What waits for acknowledgments is allocated and freed all the time: without
+ * this the kernel takes back pages, and clears them again, at every turn.
+ */
+
+static void
+ngx_quic_init_malloc(void)
+{
+#ifdef __GLIBC__
+    (void) mallopt(M_TRIM_THRESHOLD, NGX_QUIC_MALLOC_KEEP);
+    (void) mallopt(M_MMAP_THRESHOLD, NGX_QUIC_MALLOC_KEEP / 8);
+#endif
 }
 
 
