@@ -320,7 +320,7 @@ impl fmt::Display for InvalidChoice {
 impl std::error::Error for InvalidChoice {}
 
 /// The parameters of `entry` that `list` gives, `key=value,key=value`; the others at their defaults.
-fn settings_of(entry: &'static Entry, list: &str) -> Result<Settings, InvalidChoice> {
+pub(super) fn settings_of(entry: &'static Entry, list: &str) -> Result<Settings, InvalidChoice> {
     let mut settings = Settings::defaults(entry.params);
     let mut given = vec![false; entry.params.len()];
     for item in list.split(',') {
