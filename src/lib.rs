@@ -52,7 +52,8 @@ pub struct UnknownName {
 }
 
 impl UnknownName {
-    fn new(kind: &'static str, name: &str, valid: impl Iterator<Item = &'static str>) -> Self {
+    /// The error for `name`, which is no `kind`; `valid` are the names that are.
+    pub fn new(kind: &'static str, name: &str, valid: impl Iterator<Item = &'static str>) -> Self {
         UnknownName {
             kind,
             name: name.to_owned(),

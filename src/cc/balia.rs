@@ -15,6 +15,7 @@ use std::time::Instant;
 use super::members::members;
 use super::members::packets;
 use super::members::Member;
+use super::members::LEFT_OUT;
 use super::reno;
 use super::Ack;
 use super::Controller;
@@ -26,6 +27,7 @@ use crate::registry::Registry;
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
     name: "balia",
+    coupled: true,
     summary: "BALIA: balance between LIA's friendliness and OLIA's shift",
     idea: "Increase and decrease depend on how far a path's rate is below the best path's, which \
            balances friendliness against how fast it responds.",
@@ -36,6 +38,7 @@ pub const ENTRY: Entry = Entry {
               loss: w_r -= w_r/2 min(A_r, 3/2)",
     use_when: "paths differ in congestion and it changes",
     avoid_when: "a path is long and fast: in growth it is Reno's kin",
+    deviations: &[LEFT_OUT],
     params: &[],
     new: |_| Box::new(Balia),
 };

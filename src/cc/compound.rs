@@ -41,6 +41,7 @@ use crate::registry::Registry;
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
     name: "compound",
+    coupled: false,
     summary: "Compound TCP on each path by itself: Reno plus a window driven by delay",
     idea: "A second window, driven by delay, fills an empty path fast and vanishes when packets \
            queue, which leaves Reno.",
@@ -50,6 +51,7 @@ pub const ENTRY: Entry = Entry {
               loss: W = (1 - b) W",
     use_when: "a path is fast and long, and others on it use Reno",
     avoid_when: "the RTT varies for other reasons than queues, as on radio links",
+    deviations: &["R is the least RTT of a round trip: a delayed ACK is no queue"],
     params: PARAMS,
     new: |settings| Box::new(Compound::new(settings)),
 };

@@ -16,6 +16,7 @@ use std::time::Instant;
 
 use super::members::members;
 use super::members::packets;
+use super::members::LEFT_OUT;
 use super::reno;
 use super::Ack;
 use super::Controller;
@@ -27,12 +28,17 @@ use crate::registry::Registry;
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
     name: "coupled",
+    coupled: true,
     summary: "COUPLED: all traffic on the least lossy path",
     idea: "The sum of all windows behaves as one Reno flow, and moves to the least lossy path.",
     source: "Kelly and Voice, ACM CCR 35(2), 2005; equation 3 of the MPMTP paper",
     formula: "ack: w_r += 1/w_T; loss: w_r = max(w_r - w_T/2, 2)",
     use_when: "as the theoretical extreme of moving traffic, to compare with",
     avoid_when: "otherwise: it flaps between equal paths, and finds a path that became better late",
+    deviations: &[
+        "a window keeps two packets, where the paper keeps one",
+        LEFT_OUT,
+    ],
     params: &[],
     new: |_| Box::new(Coupled),
 };

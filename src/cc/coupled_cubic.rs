@@ -67,6 +67,7 @@ use crate::registry::Registry;
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
     name: "coupled-cubic",
+    coupled: true,
     summary: "Coupled CUBIC: fills long fast paths as CUBIC, is LIA on the others",
     idea:
         "CUBIC on the paths with a large bandwidth-delay product, LIA on the others; large paths \
@@ -76,6 +77,17 @@ pub const ENTRY: Entry = Entry {
               small: ack: w += alpha2/w; loss: w = w/2",
     use_when: "one path is long and fast and another is not, where LIA leaves the first one empty",
     avoid_when: "all paths are small: it is LIA then",
+    deviations: &[
+        "b is the decrease fraction 0.3, with which the printed 1.054 comes out; the text calls \
+         it 0.7",
+        "equation 10, which our text lacks, is VR = 1.183 W_C^(2/3)/sqrt(rtt), at most W_C",
+        "a path is large when twice its BDP is above 1.654/rtt^1.5 packets, and small again \
+         below half of it",
+        "f is the root of alpha1, as the windows of AIMD differ by it; f=linear is the other \
+         reading",
+        "the virtual window's C is scaled by f^3, or two equal paths take 1.68 flows; \
+         clock=plain leaves it",
+    ],
     params: &[
         Param::choice(
             "variant",

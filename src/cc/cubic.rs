@@ -38,6 +38,7 @@ use crate::registry::Registry;
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
     name: "uncoupled-cubic",
+    coupled: false,
     summary: "CUBIC on each path by itself",
     idea: "The window is a cubic function of the time since the last loss, flat around the window \
            where that was, so that growth does not depend on the RTT.",
@@ -47,6 +48,10 @@ pub const ENTRY: Entry = Entry {
               loss: w = 0.7 w",
     use_when: "as the baseline of today's Internet, or when the paths surely share no bottleneck",
     avoid_when: "paths may share a bottleneck, or queues must stay short",
+    deviations: &[
+        "time in which the window was not the limit is no growth time; a spurious loss is not \
+         undone",
+    ],
     params: &[],
     new: |_| Box::<Cubic>::default(),
 };

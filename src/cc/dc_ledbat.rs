@@ -72,6 +72,7 @@ use crate::registry::Registry;
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
     name: "dc-ledbat",
+    coupled: true,
     summary: "DC-LEDBAT: background transfers over several paths, coupled where they share a queue",
     idea: "fLEDBAT on each path, which empties its queue every 10 s to measure the base delay; \
            paths whose queues fall together are coupled as one flow.",
@@ -80,6 +81,16 @@ pub const ENTRY: Entry = Entry {
               D/target more if D = target - q < 0; loss: w_i = w_i/2",
     use_when: "backups and updates over several paths, next to other background transfers",
     avoid_when: "the transfer is urgent, or the RTT is far above the target of 100 ms",
+    deviations: &[
+        "the step in a set is 1/(rtt_min sum w/rtt), which equation 7 asks for; the printed \
+         equation 5 lacks the factor W_S",
+        "after Probe-OWD the window returns to what it was; the paper does not say so, but its \
+         throughput needs it",
+        "the base delay is the least of ten Probe-OWD phases; periods=1 is the paper's reading",
+        "the MD signal is the first ACK above the target after the delay was below it by the \
+         margin; both margins are ours",
+        "reT does not vary: paths that probe together see the base; jitter changes that",
+    ],
     params: &[
         TARGET,
         fledbat::ALPHA,

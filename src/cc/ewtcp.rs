@@ -27,6 +27,7 @@ use crate::registry::Registry;
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
     name: "ewtcp",
+    coupled: true,
     summary: "EWTCP: equally weighted Reno on each path, together one flow",
     idea: "Growth on each of N paths is weighted by 1/N^2, so that together they take one flow's \
            share of a common bottleneck.",
@@ -34,6 +35,11 @@ pub const ENTRY: Entry = Entry {
     formula: "ack: w_r += a/w_r, a = 1/N^2; loss: w_r = w_r/2",
     use_when: "as a baseline that is fair at a shared bottleneck and shifts no traffic",
     avoid_when: "paths differ: it takes 1/N of a flow on each, however good or bad it is",
+    deviations: &[
+        "a is 1/N^2, with which N paths are one flow; the printed 1/sqrt(N) makes them N^(3/4) \
+         flows",
+        UNCOUNTED,
+    ],
     params: &[],
     new: |_| Box::new(Ewtcp(|paths| 1.0 / (paths * paths))),
 };
@@ -41,15 +47,23 @@ pub const ENTRY: Entry = Entry {
 /// The entry of the weight as the MPMTP paper prints it.
 pub const PRINTED: Entry = Entry {
     name: "ewtcp-printed",
+    coupled: true,
     summary: "EWTCP with the weight as printed, 1/sqrt(N): takes N^(3/4) shares",
     idea: "EWTCP with the weight that the MPMTP paper prints, to compare with its figures.",
     source: "equation 2 of the MPMTP paper",
     formula: "ack: w_r += a/w_r, a = 1/sqrt(N); loss: w_r = w_r/2",
     use_when: "a published figure is to be redrawn",
     avoid_when: "otherwise: two paths take 1.68 shares of a common bottleneck",
+    deviations: &[
+        "none on purpose: the printed weight is not fair, ewtcp has the corrected one",
+        UNCOUNTED,
+    ],
     params: &[],
     new: |_| Box::new(Ewtcp(|paths| 1.0 / paths.sqrt())),
 };
+
+/// What N leaves out.
+const UNCOUNTED: &str = "paths without an RTT sample, failed and abandoned ones are not in N";
 
 /// The controller: the weight of each path, by the number of paths.
 #[derive(Debug)]

@@ -37,6 +37,7 @@ use crate::registry::Registry;
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
     name: "fast",
+    coupled: false,
     summary: "FAST on each path by itself: a fixed number of packets in the queue, by delay",
     idea: "The window moves towards the one that keeps A packets in the bottleneck's queue, the \
            faster the further it is away.",
@@ -44,6 +45,9 @@ pub const ENTRY: Entry = Entry {
     formula: "per round trip: w = min(2w, (1-g) w + g (base/rtt w + A)); loss: w = w/2",
     use_when: "the path is fast and long and all on it are delay-based",
     avoid_when: "a loss-based flow shares the bottleneck: it takes nearly all",
+    deviations: &[
+        "slow start ends when the queue holds A packets; the paper does not say how it ends",
+    ],
     params: PARAMS,
     new: |settings| Box::new(Fast(Rule::new(settings))),
 };

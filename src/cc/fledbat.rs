@@ -36,6 +36,7 @@ use crate::registry::Registry;
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
     name: "fledbat",
+    coupled: false,
     summary: "fLEDBAT on each path by itself: LEDBAT that shares with its like",
     idea: "LEDBAT with a decrease in proportion to the window, so that flows of different ages \
            converge to equal shares.",
@@ -44,6 +45,10 @@ pub const ENTRY: Entry = Entry {
     use_when: "background transfers share a bottleneck with each other",
     avoid_when: "paths share a bottleneck (DC-LEDBAT couples them), or the base delay cannot be \
                  measured because the queue never empties",
+    deviations: &[
+        "zeta is 1: the paper gives no value",
+        "a round trip takes at most half of the window",
+    ],
     params: &[TARGET, ALPHA, ZETA, INIT],
     new: |settings| Box::new(Fledbat::new(settings)),
 };

@@ -28,6 +28,7 @@ use crate::registry::Registry;
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
     name: "hybla",
+    coupled: false,
     summary: "Hybla on each path by itself: long paths grow as fast as short ones",
     idea: "Growth is multiplied so that a path of any RTT fills as fast as one of 25 ms.",
     source: "Caini and Firrincieli, TCP Hybla, 2004",
@@ -36,6 +37,10 @@ pub const ENTRY: Entry = Entry {
     use_when: "a path has a long RTT that is not a queue, as by satellite, and losses are not \
                congestion",
     avoid_when: "the path has others on it, or small buffers: it overshoots and starves both",
+    deviations: &[
+        "rho comes from the minimum RTT, so that a queue does not speed it up, and is capped",
+        "the initial window and the threshold are not multiplied by rho",
+    ],
     params: &[
         Param::time(
             "rtt0",

@@ -11,6 +11,7 @@ use super::Entry;
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
     name: "iiad",
+    coupled: false,
     summary: "IIAD (binomial) on each path by itself: one packet less per loss",
     idea: "The window grows inversely to itself, and a loss costs one packet: the smoothest rate.",
     source: "Bansal and Balakrishnan, INFOCOM 2001; equation 8 of the MPMTP paper",
@@ -18,6 +19,10 @@ pub const ENTRY: Entry = Entry {
     use_when: "a media stream on a steady path should see no sudden change of rate",
     avoid_when:
         "capacity changes at all: after a drop it loses a packet per round trip until it fits",
+    deviations: &[
+        "b is 1, though the MPMTP paper wants a decrease below 1",
+        "the increase is per round trip, as that of SQRT",
+    ],
     params: &[],
     new: |_| Box::new(Binomial::uncoupled(IIAD)),
 };

@@ -32,6 +32,7 @@ use crate::registry::Registry;
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
     name: "ledbat",
+    coupled: false,
     summary: "LEDBAT (RFC 6817) on each path by itself: gives way to everyone else",
     idea: "The window follows the queueing delay towards a target of 100 ms, so it uses what \
            others leave and yields when they come.",
@@ -40,6 +41,12 @@ pub const ENTRY: Entry = Entry {
     use_when: "the transfer may take as long as it likes: backups, updates",
     avoid_when: "several LEDBAT flows share a bottleneck: a late one takes the standing queue for \
                  the empty path, and most of the rate (fLEDBAT, DC-LEDBAT)",
+    deviations: &[
+        "q is one-way if the peer sends timestamps, else it comes from RTT samples less the \
+         peer's ACK delay",
+        "ALLOWED_INCREASE is the test, shared by all controllers, whether the window is the \
+         limit",
+    ],
     params: &[
         TARGET,
         Param::number(

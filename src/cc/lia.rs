@@ -21,6 +21,7 @@ use std::time::Instant;
 
 use super::members::members;
 use super::members::packets;
+use super::members::LEFT_OUT;
 use super::reno;
 use super::Ack;
 use super::Controller;
@@ -32,6 +33,7 @@ use crate::registry::Registry;
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
     name: "lia",
+    coupled: true,
     summary: "Linked Increases (RFC 6356): fair to one TCP at a shared bottleneck",
     idea: "One factor links the increases so that all paths together take what one TCP would take \
            on the best of them; each path halves by itself.",
@@ -42,6 +44,7 @@ pub const ENTRY: Entry = Entry {
     avoid_when:
         "a path is long and fast (Coupled CUBIC fills it), or congestion must leave the bad \
                  path entirely (OLIA, BALIA)",
+    deviations: &[LEFT_OUT],
     params: &[],
     new: |_| Box::new(Lia),
 };

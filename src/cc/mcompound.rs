@@ -46,6 +46,7 @@ use crate::registry::Registry;
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
     name: "mcompound",
+    coupled: true,
     summary: "MCompound: Compound TCP coupled over the paths",
     idea: "Compound on each path with growth scaled by the path's share of the rate, so that all \
            paths together are one Compound flow.",
@@ -55,6 +56,14 @@ pub const ENTRY: Entry = Entry {
               loss: W = (1 - b) W",
     use_when: "paths are fast and long and others on them use Compound or Reno",
     avoid_when: "RTTs vary for other reasons than queues, as on radio links",
+    deviations: &[
+        "algorithm 1 as printed does not run: cwnd grows per ACK, dwnd and the thetas move per \
+         round trip, and total_rate is summed anew",
+        "theta1 is s^(2-k) (equation 13), with which the windows sum to one flow's; the text \
+         says that the thetas sum to 1",
+        "the branch in which dwnd falls, and the packet that cwnd gains, are Compound's",
+        "gamma is shared by theta3, so the connection's backlog stays gamma packets",
+    ],
     params: PARAMS,
     new: |settings| Box::new(MCompound::new(settings)),
 };

@@ -55,6 +55,10 @@ pub fn packets(path: &PathState) -> f64 {
     path.cwnd_bytes as f64 / path.mss_bytes as f64
 }
 
+/// What most controllers that use [`members`] say of it in their entries.
+pub const LEFT_OUT: &str = "paths without an RTT sample, failed and abandoned ones are in no sum; \
+                            a path without an RTT sample grows as Reno";
+
 /// The paths that path `id` is coupled with, itself among them: those with an RTT sample that are
 /// neither abandoned nor failed, so that a dead path's last window slows nobody down. Path `id`
 /// counts even then: its own step must be finite.

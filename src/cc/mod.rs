@@ -59,6 +59,7 @@ use std::time::Instant;
 
 use crate::registry::PathId;
 use crate::registry::Registry;
+pub use params::Choice;
 pub use params::InvalidChoice;
 pub use params::Param;
 pub use params::Settings;
@@ -74,6 +75,8 @@ pub use window::Window;
 pub struct Entry {
     /// The name in configuration files and on command lines.
     pub name: &'static str,
+    /// Whether the paths of a connection share one decision; if not, each is treated by itself.
+    pub coupled: bool,
     /// One line for `--help`.
     pub summary: &'static str,
     /// What it tries to do, in a sentence or two.
@@ -86,7 +89,9 @@ pub struct Entry {
     pub use_when: &'static str,
     /// When it is not.
     pub avoid_when: &'static str,
-    /// Its parameters; see [`by_name`].
+    /// Where it departs from the source, or what it takes for what the source leaves open.
+    pub deviations: &'static [&'static str],
+    /// Its parameters; see [`Choice`].
     pub params: &'static [Param],
     /// Makes a fresh controller for one connection.
     pub new: fn(&Settings) -> Box<dyn Controller>,
@@ -129,14 +134,12 @@ pub const CONTROLLERS: &[Entry] = &[
     dc_ledbat::ENTRY,
 ];
 
-/// The controller that `text` describes, fresh for one connection: a name, or a name and
-/// parameters, as in `dc-ledbat:ret=10s,zeta=1`. What is not given keeps its default.
+/// The controller that `text` describes, fresh for one connection; see [`Choice`].
 ///
 /// # Errors
-/// [`InvalidChoice`] lists what would be accepted: the names, or the controller's parameters with
-/// their ranges.
+/// [`InvalidChoice`] lists what would be accepted.
 pub fn by_name(text: &str) -> Result<Box<dyn Controller>, InvalidChoice> {
-    params::build(text, CONTROLLERS)
+    Ok(text.parse::<Choice>()?.controller())
 }
 
 /// Packets of one path newly acknowledged by one ACK.

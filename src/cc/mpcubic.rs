@@ -38,6 +38,7 @@ use crate::registry::Registry;
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
     name: "mpcubic",
+    coupled: true,
     summary: "MPCUBIC: CUBIC coupled over the paths",
     idea: "CUBIC on each path with C scaled so that all paths together are one CUBIC flow.",
     source: "Le, Haw, Hong and Lee, IEEE Communications Letters 16(2), 2012; equation 10 of the \
@@ -46,6 +47,13 @@ pub const ENTRY: Entry = Entry {
               delta_r = (x_r/sum x)^4, x = w/rtt smoothed; loss: w_r = 0.7 w_r",
     use_when: "paths are fast and long, and others on them use CUBIC",
     avoid_when: "queues must stay short, or burst losses hurt: it overshoots as CUBIC does",
+    deviations: &[
+        "delta_r, which the texts leave undefined, is (x_r/sum x)^4: C scaled so makes all \
+         paths one CUBIC flow; where CUBIC follows Reno it is (x_r/sum x)^2",
+        "delta_r holds from one loss to the next",
+        "the fast recovery over several paths is left out: QUIC acknowledges each path by \
+         itself",
+    ],
     params: &[],
     new: |_| Box::<MpCubic>::default(),
 };

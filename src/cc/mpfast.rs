@@ -29,6 +29,7 @@ use crate::registry::Registry;
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
     name: "mpfast",
+    coupled: true,
     summary: "MPFAST (a reconstruction): FAST with its queued packets shared by the paths",
     idea:
         "FAST on each path; the packets kept in queues are a total for the connection, shared in \
@@ -39,6 +40,11 @@ pub const ENTRY: Entry = Entry {
               loss: w = w/2",
     use_when: "paths are fast and long and all on them are delay-based",
     avoid_when: "a loss-based flow shares a bottleneck: it takes nearly all",
+    deviations: &[
+        "a reconstruction: the MCompound paper cites MPFAST and does not define it, and figures \
+         should say so",
+        "A_r is A x_r/sum x, at least two packets, with rates smoothed by 7/8 per round trip",
+    ],
     params: fast::PARAMS,
     new: |settings| Box::new(MpFast::new(settings)),
 };

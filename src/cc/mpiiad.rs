@@ -9,12 +9,18 @@ use super::Entry;
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
     name: "mpiiad",
+    coupled: true,
     summary: "IIAD coupled over the paths",
     idea: "IIAD whose growth on each path is scaled so that all paths together are one IIAD flow.",
     source: "Le et al.; equation 9 of the MPMTP paper; delta is ours",
     formula: "ack: w_r += 2 delta_r/w_r^2, delta_r = (x_r/sum x_s)^2, x = w/rtt smoothed; loss: w_r = w_r - 1",
     use_when: "a media stream over steady paths that may share a bottleneck",
     avoid_when: "capacity changes at all",
+    deviations: &[
+        "delta_r, which the paper leaves undefined, is (x_r/sum x)^2: all paths together are \
+         one flow; the decrease is IIAD's",
+        "the increase is per round trip, as that of IIAD",
+    ],
     params: &[],
     new: |_| Box::new(Binomial::coupled(IIAD)),
 };

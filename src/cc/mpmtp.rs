@@ -80,6 +80,7 @@ use crate::registry::Registry;
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
     name: "mpmtp",
+    coupled: true,
     summary: "MPMTP: fast growth for media that slows down as soon as the RTT rises",
     idea: "A concave climb to the last loss, a convex search beyond, a linear creep once the RTT \
            rises; traffic moves to the less lossy path, and all paths are fair to one CUBIC flow.",
@@ -90,6 +91,18 @@ pub const ENTRY: Entry = Entry {
               the RTT rises",
     use_when: "video needs its rate soon and without bursts of loss",
     avoid_when: "RTTs vary for other reasons than queues, as on radio links: it creeps",
+    deviations: &[
+        "k_ret = 0.7 is retained on a loss and b = 0.3 is CUBIC's; the paper uses one beta in \
+         four senses and gives no value",
+        "the curves of the missing figures 11 and 12 follow equation 12; convex growth is \
+         linear or doubles",
+        "equations 13, 14, 17, 18, 20 and 21 are corrected so that L and B meet their stated \
+         ends; B is at least 0.05",
+        "an RTT increment is four samples above the minimum RTT by more than rise and its \
+         rise_part-th part",
+        "delta is solved anew from equations 25 to 28, with means over loss epochs; equation \
+         30's RTT^2 has the wrong dimension",
+    ],
     params: &[
         Param::choice(
             "balance",

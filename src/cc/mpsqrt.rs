@@ -9,12 +9,18 @@ use super::Entry;
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
     name: "mpsqrt",
+    coupled: true,
     summary: "SQRT coupled over the paths",
     idea: "SQRT whose growth on each path is scaled so that all paths together are one SQRT flow.",
     source: "Le et al.; equation 9 of the MPMTP paper; delta is ours",
     formula: "ack: w_r += delta_r/w_r^1.5, delta_r = (x_r/sum x_s)^2, x = w/rtt smoothed; loss: w_r = w_r - sqrt(w_r)/2",
     use_when: "a media stream over paths that may share a bottleneck should see no sudden change of rate",
     avoid_when: "capacity changes fast: it gives way slowly",
+    deviations: &[
+        "delta_r, which the paper leaves undefined, is (x_r/sum x)^2: all paths together are \
+         one flow; the decrease is SQRT's",
+        "the increase is per round trip, as that of SQRT",
+    ],
     params: &[],
     new: |_| Box::new(Binomial::coupled(SQRT)),
 };

@@ -27,6 +27,7 @@ use std::time::Instant;
 use super::members::members;
 use super::members::packets;
 use super::members::Member;
+use super::members::LEFT_OUT;
 use super::reno;
 use super::Ack;
 use super::Controller;
@@ -39,6 +40,7 @@ use crate::registry::Registry;
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
     name: "olia",
+    coupled: true,
     summary: "Opportunistic Linked Increases: LIA made Pareto-optimal",
     idea:
         "Shifts traffic to the best paths as the Kelly-Voice optimum does, and keeps a little on \
@@ -47,6 +49,13 @@ pub const ENTRY: Entry = Entry {
     formula: "ack: w_r += (w_r/rtt_r^2)/(sum w_s/rtt_s)^2 + alpha_r/w_r; loss: w_r = w_r/2",
     use_when: "paths differ in congestion, and others should not pay for what we do not gain",
     avoid_when: "loss rates change fast: OLIA answers a change more slowly than BALIA",
+    deviations: &[
+        "windows tie when they agree in whole packets; a loss interval ends at a congestion \
+         event, not at each lost packet",
+        "slow start is left alone, where the draft sets ssthresh to one packet; the smallest \
+         window is two packets",
+        LEFT_OUT,
+    ],
     params: &[],
     new: |_| Box::new(Olia),
 };

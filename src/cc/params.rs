@@ -4,9 +4,11 @@
 //! [`Settings`] here, once for all of them. Whatever a paper leaves open is such a parameter.
 
 use std::fmt;
+use std::str::FromStr;
 
 use super::Controller;
 use super::Entry;
+use super::CONTROLLERS;
 use crate::UnknownName;
 
 /// How a parameter's value is written.
@@ -20,6 +22,18 @@ pub enum Unit {
     Time,
     /// One of these words: `f=sqrt`. The value is the word's index.
     Choice(&'static [&'static str]),
+}
+
+/// `number`, `packets`, `time` or `word`.
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Unit::Number => "number",
+            Unit::Packets => "packets",
+            Unit::Time => "time",
+            Unit::Choice(_) => "word",
+        })
+    }
 }
 
 /// One parameter of a controller.
@@ -94,6 +108,24 @@ impl Param {
         (self.min..=self.max).contains(&value).then_some(value)
     }
 
+    /// The default as it would be written: `10s`, `sqrt`.
+    pub fn default_text(&self) -> String {
+        self.write(self.default)
+    }
+
+    /// What else may be written: `1s to 3600s`, `or linear`.
+    pub fn range_text(&self) -> String {
+        match self.unit {
+            Unit::Choice(words) => {
+                let default = self.default as usize;
+                let others = words.iter().enumerate().filter(|(i, _)| *i != default);
+                let others: Vec<_> = others.map(|(_, word)| *word).collect();
+                format!("or {}", others.join(", "))
+            }
+            _ => format!("{} to {}", self.write(self.min), self.write(self.max)),
+        }
+    }
+
     /// `value` as it would be written on a command line.
     fn write(&self, value: f64) -> String {
         match self.unit {
@@ -122,20 +154,8 @@ fn seconds(text: &str) -> Option<f64> {
 /// `ret=10s (1s to 3600s)` or `f=sqrt (or linear)`.
 impl fmt::Display for Param {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let default = self.write(self.default);
-        match self.unit {
-            Unit::Choice(words) => {
-                let others: Vec<_> = words.iter().copied().filter(|w| *w != default).collect();
-                write!(f, "{}={default} (or {})", self.name, others.join(", "))
-            }
-            _ => write!(
-                f,
-                "{}={default} ({} to {})",
-                self.name,
-                self.write(self.min),
-                self.write(self.max)
-            ),
-        }
+        let default = self.default_text();
+        write!(f, "{}={default} ({})", self.name, self.range_text())
     }
 }
 
@@ -178,6 +198,53 @@ impl Settings {
             Unit::Choice(words) => words[self.values[index] as usize],
             _ => panic!("{name} is not a choice"),
         }
+    }
+}
+
+/// A controller and a value for each of its parameters, chosen once for many connections.
+///
+/// Written as a name, or as a name and parameters: `lia`, `dc-ledbat:ret=10s,zeta=1`. What is not
+/// given keeps its default.
+///
+/// # Errors
+/// Parsing fails with an [`InvalidChoice`], which lists what would be accepted: the names, or the
+/// controller's parameters with their ranges.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    entry: &'static Entry,
+    settings: Settings,
+}
+
+impl Choice {
+    /// What was chosen, from [`CONTROLLERS`].
+    pub fn entry(&self) -> &'static Entry {
+        self.entry
+    }
+
+    /// A fresh controller, for one connection.
+    pub fn controller(&self) -> Box<dyn Controller> {
+        (self.entry.new)(&self.settings)
+    }
+}
+
+impl FromStr for Choice {
+    type Err = InvalidChoice;
+
+    fn from_str(text: &str) -> Result<Choice, InvalidChoice> {
+        let (name, list) = match text.split_once(':') {
+            Some((name, list)) => (name, Some(list)),
+            None => (text, None),
+        };
+        let Some(entry) = CONTROLLERS.iter().find(|entry| entry.name == name) else {
+            let valid = CONTROLLERS.iter().map(|entry| entry.name);
+            let error = UnknownName::new("congestion controller", name, valid);
+            return Err(InvalidChoice::Name(error));
+        };
+        let settings = match list {
+            Some(list) => settings_of(entry, list)?,
+            None => Settings::defaults(entry.params),
+        };
+        Ok(Choice { entry, settings })
     }
 }
 
@@ -251,28 +318,6 @@ impl fmt::Display for InvalidChoice {
 }
 
 impl std::error::Error for InvalidChoice {}
-
-/// Makes the controller that `text` describes, from those in `entries`.
-pub(super) fn build(
-    text: &str,
-    entries: &'static [Entry],
-) -> Result<Box<dyn Controller>, InvalidChoice> {
-    let (name, list) = match text.split_once(':') {
-        Some((name, list)) => (name, Some(list)),
-        None => (text, None),
-    };
-    let Some(entry) = entries.iter().find(|entry| entry.name == name) else {
-        let valid = entries.iter().map(|entry| entry.name);
-        let error = UnknownName::new("congestion controller", name, valid);
-        return Err(InvalidChoice::Name(error));
-    };
-
-    let settings = match list {
-        Some(list) => settings_of(entry, list)?,
-        None => Settings::defaults(entry.params),
-    };
-    Ok((entry.new)(&settings))
-}
 
 /// The parameters of `entry` that `list` gives, `key=value,key=value`; the others at their defaults.
 pub(super) fn settings_of(entry: &'static Entry, list: &str) -> Result<Settings, InvalidChoice> {

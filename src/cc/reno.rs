@@ -19,6 +19,7 @@ use crate::registry::Registry;
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
     name: "uncoupled-reno",
+    coupled: false,
     summary: "NewReno on each path by itself",
     idea: "One packet more per round trip, half the window after a loss; paths share nothing.",
     source: "RFC 9002 section 7.3, RFC 5681",
@@ -26,6 +27,7 @@ pub const ENTRY: Entry = Entry {
     use_when: "as the baseline that coupled controllers are measured against, or when the paths \
                surely share no bottleneck",
     avoid_when: "paths may share a bottleneck: n paths take n shares of it",
+    deviations: &[],
     params: &[],
     new: |_| Box::new(Reno),
 };

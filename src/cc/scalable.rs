@@ -26,6 +26,7 @@ use crate::registry::Registry;
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
     name: "scalable",
+    coupled: false,
     summary: "Scalable TCP on each path by itself: growth in proportion to the window",
     idea:
         "The window grows by a fixed fraction per round trip, so recovery takes the same time at \
@@ -34,6 +35,11 @@ pub const ENTRY: Entry = Entry {
     formula: "ack: w += max(a, 1/w), a = 0.01; loss: w = (1 - b) w, b = 1/8",
     use_when: "a path is fast and long and nobody else is on it",
     avoid_when: "flows share a bottleneck: two of them do not converge to equal shares",
+    deviations: &[
+        "where Reno would add more, it adds as much as Reno",
+        "the MPCOA paper describes another algorithm, which halves until losses stop; this one \
+         is Kelly's",
+    ],
     params: &[
         Param::number(
             "a",

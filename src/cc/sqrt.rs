@@ -10,12 +10,17 @@ use super::Entry;
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
     name: "sqrt",
+    coupled: false,
     summary: "SQRT (binomial) on each path by itself: smaller steps than Reno",
     idea: "Steps in both directions go with the square root of the window: gentler than Reno, as fair.",
     source: "Bansal and Balakrishnan, INFOCOM 2001; equation 8 of the MPMTP paper",
     formula: "ack: w += 1/w^1.5; loss: w = w - sqrt(w)/2",
     use_when: "a media stream should see no sudden change of rate",
     avoid_when: "capacity changes fast, or queues are short: it gives way slowly",
+    deviations: &[
+        "the increase is per round trip; as printed by the MPMTP paper, per ACK, the window \
+         would not follow sqrt(2/p)",
+    ],
     params: &[],
     new: |_| Box::new(Binomial::uncoupled(SQRT)),
 };

@@ -36,6 +36,7 @@ use crate::registry::Registry;
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
     name: "vegas",
+    coupled: false,
     summary: "Vegas on each path by itself: keeps a few packets queued, by delay",
     idea: "The window is held where two to four of its packets wait in the bottleneck's queue.",
     source: "Brakmo and Peterson, IEEE JSAC 13(8), 1995; constants as in Linux",
@@ -44,6 +45,10 @@ pub const ENTRY: Entry = Entry {
               loss: w = w/2",
     use_when: "the bottleneck is ours alone, or all on it are delay-based, and delay matters",
     avoid_when: "a loss-based flow shares the bottleneck: it takes nearly all",
+    deviations: &[
+        "alpha and beta are Linux's 2 and 4 packets; the paper has 1 and 3",
+        "a round trip with fewer than three RTT samples is Reno's, as it may be one delayed ACK",
+    ],
     params: &[
         Param::packets(
             "alpha",

@@ -45,6 +45,7 @@ use crate::registry::Registry;
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
     name: "wvegas",
+    coupled: true,
     summary: "wVegas: weighted Vegas, shifts traffic by delay before anything is lost",
     idea:
         "Vegas on each path; the queue that a path may keep is its share of a total, and follows \
@@ -54,6 +55,12 @@ pub const ENTRY: Entry = Entry {
               w += 1 if diff < alpha_r, w -= 1 if diff > alpha_r; loss: w = w/2",
     use_when: "all flows at the bottlenecks are delay-based, and delay matters",
     avoid_when: "a loss-based flow shares a bottleneck: it takes nearly all",
+    deviations: &[
+        "the queue is drained only by rounds with diff >= alpha_r, so when others fill it; in \
+         every round, a queue that grows from one packet to two would strike",
+        "a window above the threshold loses one packet per round trip; the Coupled CUBIC paper \
+         says half",
+    ],
     params: &[
         Param::packets(
             "total",

@@ -11,13 +11,10 @@ use crate::multipath;
 /// Error from quiche while settings are turned into its configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// quiche does not know the algorithm.
-    #[error("unknown congestion controller \"{0}\"")]
-    UnknownController(String),
-
-    /// The scheduler is not known.
-    #[error("unknown scheduler \"{0}\"")]
-    UnknownScheduler(String),
+    /// There is no such congestion controller or scheduler, or the controller does not take these
+    /// parameters; the text lists what there is.
+    #[error(transparent)]
+    Algorithm(#[from] quiche::InvalidAlgorithmName),
 
     /// A certificate, key or CA file could not be used.
     #[error("cannot load {what} from {file}: not a readable PEM file of that kind")]
@@ -36,7 +33,8 @@ pub enum ConfigError {
 /// What this endpoint announces and how it behaves on the transport level.
 #[derive(Clone, Debug)]
 pub struct TransportSettings {
-    /// Congestion controller, by quiche's or the decision layer's name.
+    /// Congestion controller, by quiche's or the decision layer's name; parameters may follow it,
+    /// as in `dc-ledbat:ret=10s,zeta=1`.
     pub congestion_controller: String,
 
     /// Packet scheduler, by the decision layer's name.
@@ -148,9 +146,8 @@ impl TransportSettings {
 
     fn apply(&self, mut config: quiche::Config) -> Result<quiche::Config, ConfigError> {
         config.set_application_protos(quiche::h3::APPLICATION_PROTOCOL)?;
-        config
-            .set_cc_algorithm_name(&self.congestion_controller)
-            .map_err(|_| ConfigError::UnknownController(self.congestion_controller.clone()))?;
+        quiche::check_cc_algorithm_name(&self.congestion_controller)?;
+        config.set_cc_algorithm_name(&self.congestion_controller)?;
         config.set_max_idle_timeout(self.idle_timeout.as_millis() as u64);
         config.set_max_ack_delay(self.max_ack_delay.as_millis() as u64);
         config.set_max_recv_udp_payload_size(65_527);
@@ -213,14 +210,40 @@ pub fn trust_ca(config: &mut quiche::Config, file: &str) -> Result<(), ConfigErr
 mod tests {
     use super::*;
 
-    #[test]
-    fn an_unknown_controller_is_named_in_the_error() {
+    fn error(controller: &str, scheduler: &str) -> String {
         let settings = TransportSettings {
-            congestion_controller: "warp".into(),
+            congestion_controller: controller.into(),
+            scheduler: scheduler.into(),
             ..Default::default()
         };
-        let e = settings.to_quiche().err().unwrap();
-        assert_eq!(e.to_string(), "unknown congestion controller \"warp\"");
+        settings.to_quiche().err().unwrap().to_string()
+    }
+
+    #[test]
+    fn an_unknown_algorithm_lists_those_that_exist() {
+        let e = error("warp", "ecf");
+        assert!(
+            e.starts_with("no congestion controller is called \"warp\"; use one of: reno, cubic, ")
+        );
+        assert!(e.contains(" olia,"), "{e}");
+        let e = error("olia", "warp");
+        assert!(
+            e.starts_with("no scheduler is called \"warp\"; use one of: "),
+            "{e}"
+        );
+    }
+
+    #[test]
+    fn a_controller_may_have_parameters() {
+        let settings = TransportSettings {
+            congestion_controller: "dc-ledbat:ret=10s,zeta=1".into(),
+            ..Default::default()
+        };
+        assert!(settings.to_quiche().is_ok());
+        assert_eq!(
+            error("vegas:alpha=2ms", "ecf"),
+            "\"2ms\" is no value for alpha of vegas; use one like alpha=2 (0.5 to 1000)"
+        );
     }
 
     #[test]

@@ -114,9 +114,8 @@ pub(crate) fn configure(
     if let Some(max_path_id) = settings.max_path_id {
         config.set_initial_max_path_id(max_path_id)?;
     }
-    config
-        .set_scheduler_name(&settings.scheduler)
-        .map_err(|_| ConfigError::UnknownScheduler(settings.scheduler.clone()))?;
+    quiche::check_scheduler_name(&settings.scheduler)?;
+    config.set_scheduler_name(&settings.scheduler)?;
     config.enable_paced_sending(settings.pacing);
 
     Ok(())

@@ -1,5 +1,6 @@
 //! `mpq`: multipath QUIC from the command line.
 
+mod algorithms;
 mod client;
 mod exit;
 mod get;
@@ -34,6 +35,8 @@ enum Command {
     Get(Box<get::Args>),
     Play(Box<play::Args>),
     Serve(Box<serve::Args>),
+    Cc(algorithms::CcArgs),
+    Sched(algorithms::SchedArgs),
 }
 
 fn main() -> std::process::ExitCode {
@@ -58,6 +61,8 @@ fn main() -> std::process::ExitCode {
         Command::Get(args) => get::run(*args),
         Command::Play(args) => play::run(*args),
         Command::Serve(args) => serve::run(*args),
+        Command::Cc(args) => algorithms::cc(&args),
+        Command::Sched(args) => algorithms::sched(&args),
     };
     match result {
         Ok(()) => 0.into(),

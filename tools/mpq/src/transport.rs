@@ -8,17 +8,25 @@ use mpq_driver::TransportSettings;
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Transport")]
 pub struct TransportArgs {
-    /// Congestion controller
+    /// Congestion controller of what is sent, with its parameters if they are
+    /// not to be the defaults: olia, dc-ledbat:ret=10s,zeta=1; `mpq cc`
+    /// lists and explains them
     #[arg(
         long = "cc",
         alias = "cc-algorithm",
-        value_name = "NAME",
-        default_value = "cubic"
+        value_name = "NAME[:KEY=VALUE,...]",
+        default_value = "cubic",
+        value_parser = checked(quiche::check_cc_algorithm_name)
     )]
     cc: String,
 
-    /// Packet scheduler
-    #[arg(long = "sched", value_name = "NAME", default_value = "ecf")]
+    /// Packet scheduler; `mpq sched` lists them
+    #[arg(
+        long = "sched",
+        value_name = "NAME",
+        default_value = "ecf",
+        value_parser = checked(quiche::check_scheduler_name)
+    )]
     sched: String,
 
     /// Connection-wide flow control limit
@@ -65,6 +73,13 @@ pub struct TransportArgs {
     /// QUIC version to use, in hexadecimal
     #[arg(long, value_name = "VERSION", default_value = "1", value_parser = hex)]
     wire_version: u32,
+}
+
+/// A parser that accepts what `check` does, and shows its reason if it does not.
+fn checked(
+    check: fn(&str) -> Result<(), quiche::InvalidAlgorithmName>,
+) -> impl Fn(&str) -> Result<String, quiche::InvalidAlgorithmName> + Clone {
+    move |text| check(text).map(|()| text.to_owned())
 }
 
 fn hex(text: &str) -> Result<u32, String> {

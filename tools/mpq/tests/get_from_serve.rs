@@ -261,7 +261,6 @@ fn wrong_usage_says_so() {
     for args in [
         &["http://127.0.0.1/"][..],
         &[][..],
-        &["--cc", "warp", "https://127.0.0.1/"][..],
         &["--path", "nosuchif0", "https://127.0.0.1/"][..],
         &["-o", "-", "--json", "https://127.0.0.1/"][..],
     ] {
@@ -269,6 +268,55 @@ fn wrong_usage_says_so() {
         assert_eq!(code(&output), 1, "{args:?}: {}", stderr(&output));
         assert!(!output.stderr.is_empty());
     }
+}
+
+#[test]
+fn a_wrong_controller_or_scheduler_shows_what_would_be_right() {
+    let (dirs, _) = dirs(1);
+    for (option, value, said) in [
+        (
+            "--cc",
+            "warp",
+            "no congestion controller is called \"warp\"; use one of: reno, cubic,",
+        ),
+        (
+            "--cc",
+            "hybla:rtt0=25",
+            "\"25\" is no value for rtt0 of hybla; use one like rtt0=25ms (1ms to 1s)",
+        ),
+        (
+            "--cc",
+            "hybla:rho=3",
+            "hybla has no parameter \"rho\"; use any of: rtt0=25ms (1ms to 1s), rho_max=16 (1 to 16)",
+        ),
+        (
+            "--sched",
+            "warp",
+            "no scheduler is called \"warp\"; use one of: min-rtt",
+        ),
+    ] {
+        let output = dirs
+            .get(&[option, value, "https://127.0.0.1/"])
+            .output()
+            .unwrap();
+        assert_eq!(code(&output), 1);
+        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_controller_with_parameters_carries_a_download() {
+    let (dirs, data) = dirs(300_000);
+    let controller = ["--cc", "dc-ledbat:ret=10s,zeta=1"];
+    let server = Server::start(&dirs.www, &controller);
+    let output = dirs
+        .get(&controller)
+        .args(["--no-verify", &server.url("file.bin")])
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let file = std::fs::read(dirs.cwd.join("file.bin")).unwrap();
+    assert_eq!(sha256(&file), sha256(&data));
 }
 
 #[test]

@@ -31,6 +31,7 @@ use files::Files;
     "  mpq serve public\n",
     "  mpq serve public --listen 10.0.0.1:443 --listen 10.0.1.1:443 \\\n",
     "      --cert chain.pem --key key.pem --cc olia\n",
+    "  mpq serve backups --cc dc-ledbat:target=50ms,zeta=0.5\n",
 ))]
 pub struct Args {
     /// The directory

@@ -1,0 +1,131 @@
+//! How controllers and schedulers look on a terminal.
+
+use anstyle::Style;
+use terminal_size::terminal_size;
+use terminal_size::Width;
+
+use super::controller::Controller;
+use super::controller::Scope;
+
+/// Where nobody looks, and where lines would be too long to read.
+const WIDTH: usize = 80;
+const MAX_WIDTH: usize = 100;
+
+const BOLD: Style = Style::new().bold();
+
+fn width() -> usize {
+    terminal_size().map_or(WIDTH, |(Width(columns), _)| {
+        usize::from(columns).clamp(40, MAX_WIDTH)
+    })
+}
+
+/// All controllers, a line each, under a heading for each scope.
+pub fn controllers(all: &[Controller]) -> String {
+    let name_width = all.iter().map(|c| c.name.len()).max().unwrap_or(0);
+    let mut page = String::new();
+    for (scope, heading) in [
+        (Scope::Quiche, "quiche's own, one for each path"),
+        (Scope::EachPath, "Each path by itself"),
+        (Scope::Coupled, "Coupled over all paths"),
+    ] {
+        page += &format!("{BOLD}{heading}{BOLD:#}\n");
+        for controller in all.iter().filter(|c| c.scope == scope) {
+            page += &row(controller.name, name_width, controller.summary);
+        }
+        page += "\n";
+    }
+    page + "`mpq cc NAME` explains one; --cc NAME:KEY=VALUE,KEY=VALUE sets its parameters.\n"
+}
+
+/// All schedulers, a line each.
+pub fn schedulers(all: &[(&str, &str)]) -> String {
+    let name_width = all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    all.iter()
+        .map(|(name, summary)| row(name, name_width, summary))
+        .collect()
+}
+
+/// A name and what it stands for, in columns.
+fn row(name: &str, name_width: usize, text: &str) -> String {
+    let left = format!("  {name:name_width$}  ");
+    wrap(&left, left.len(), text)
+}
+
+/// `text` after `first`, further lines `indent` deep.
+fn wrap(first: &str, indent: usize, text: &str) -> String {
+    let indent = " ".repeat(indent);
+    let options = textwrap::Options::new(width())
+        .initial_indent(first)
+        .subsequent_indent(&indent)
+        .break_words(false);
+    textwrap::fill(text, options) + "\n"
+}
+
+/// All about one controller.
+pub fn explain(controller: &Controller) -> String {
+    let Controller { name, summary, .. } = controller;
+    let mut page = format!("{BOLD}{name}{BOLD:#}\n");
+    page += &wrap("", 0, summary);
+
+    section(&mut page, "Idea", controller.idea);
+    section(&mut page, "Source", controller.source);
+    heading(&mut page, "Formula");
+    for step in controller.formula.split("; ") {
+        page += &wrap("  ", 4, step);
+    }
+    parameters(&mut page, controller);
+    section(&mut page, "Use it when", controller.use_when);
+    section(&mut page, "Avoid it when", controller.avoid_when);
+    heading(&mut page, "Deviations from the source");
+    if controller.deviations.is_empty() {
+        page += "  none\n";
+    }
+    for deviation in controller.deviations {
+        page += &wrap("  - ", 4, deviation);
+    }
+    page
+}
+
+fn heading(page: &mut String, text: &str) {
+    *page += &format!("\n{BOLD}{text}{BOLD:#}\n");
+}
+
+fn section(page: &mut String, title: &str, text: &str) {
+    heading(page, title);
+    *page += &wrap("  ", 2, text);
+}
+
+fn parameters(page: &mut String, controller: &Controller) {
+    let all = &controller.parameters;
+    if all.is_empty() {
+        return section(page, "Parameters", "none");
+    }
+
+    heading(page, "Parameters");
+    let titles = ["default", "unit", "range"].map(String::from);
+    let rows: Vec<[String; 3]> = all
+        .iter()
+        .map(|p| {
+            let setting = format!("{}={}", p.name, p.default);
+            [setting, p.unit.clone(), p.range.clone()]
+        })
+        .collect();
+    let widths = [0, 1, 2].map(|column| {
+        let cells = rows.iter().chain([&titles]).map(|row| row[column].len());
+        cells.max().unwrap_or(0)
+    });
+    let columns = |[setting, unit, range]: &[String; 3]| {
+        let [a, b, c] = widths;
+        format!("  {setting:a$}  {unit:b$}  {range:c$}  ")
+    };
+    *page += columns(&titles).trim_end();
+    *page += "\n";
+    for (row, parameter) in rows.iter().zip(all) {
+        let left = columns(row);
+        *page += &wrap(&left, left.len(), parameter.about);
+    }
+
+    heading(page, "Example");
+    let [setting, ..] = &rows[0];
+    *page += &format!("  mpq get --cc {}:{setting} URL\n", controller.name);
+}

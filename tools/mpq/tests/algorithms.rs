@@ -1,0 +1,162 @@
+//! `mpq cc` and `mpq sched`.
+
+mod common;
+
+use std::process::Command;
+use std::process::Output;
+
+use serde_json::Value;
+
+use common::code;
+use common::stderr;
+use common::MPQ;
+
+fn mpq(args: &[&str]) -> Output {
+    common::run(Command::new(MPQ).args(args))
+}
+
+fn stdout(output: Output) -> String {
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn names() -> Vec<String> {
+    quiche::cc_algorithms()
+        .map(|(name, _)| name.to_owned())
+        .collect()
+}
+
+/// Without line breaks and indentation.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_list_has_every_controller_with_its_line() {
+    let page = stdout(mpq(&["cc"]));
+    for (name, _) in quiche::cc_algorithms() {
+        let row = page.lines().find(|line| {
+            line.strip_prefix(&format!("  {name} "))
+                .is_some_and(|text| text.trim().len() > 10)
+        });
+        assert!(row.is_some(), "{name}: {page}");
+    }
+    let at = |text: &str| page.find(text).unwrap();
+    assert!(at("  cubic ") < at("Each path by itself"));
+    assert!(at("Each path by itself") < at("  vegas "));
+    assert!(at("  vegas ") < at("Coupled over all paths"));
+    assert!(at("Coupled over all paths") < at("  wvegas "));
+    // Not on a terminal, so no styles, and no line that is wider than one.
+    assert!(!page.contains('\x1b'));
+    assert!(page.lines().all(|line| line.len() <= 80), "{page}");
+}
+
+#[test]
+fn every_controller_is_explained_in_all_sections() {
+    let all: Value = serde_json::from_str(&stdout(mpq(&["cc", "--json"]))).unwrap();
+    let all = all.as_array().unwrap();
+    assert_eq!(
+        all.iter().map(|c| &c["name"]).collect::<Vec<_>>(),
+        names().iter().collect::<Vec<_>>()
+    );
+
+    for controller in all {
+        let name = controller["name"].as_str().unwrap();
+        let page = stdout(mpq(&["cc", name]));
+        let mut rest = page.as_str();
+        for heading in [
+            name,
+            "Idea",
+            "Source",
+            "Formula",
+            "Parameters",
+            "Use it when",
+            "Avoid it when",
+            "Deviations from the source",
+        ] {
+            // Each at the start of a line, in this order, and followed by something.
+            let line = format!("{heading}\n");
+            let at = rest
+                .find(&line)
+                .unwrap_or_else(|| panic!("{name}: {heading}: {page}"));
+            rest = &rest[at + line.len()..];
+            assert!(rest.trim_start().len() > 3, "{name}: {heading}");
+        }
+
+        let said = words(&page);
+        for key in [
+            "summary",
+            "idea",
+            "source",
+            "formula",
+            "use_when",
+            "avoid_when",
+        ] {
+            // The steps of a formula stand on lines of their own.
+            let text = words(&controller[key].as_str().unwrap().replace("; ", "\n"));
+            let said = said.replace("; ", " ");
+            assert!(text.len() > 3 && said.contains(&text), "{name}: {text}");
+        }
+        for deviation in controller["deviations"].as_array().unwrap() {
+            let text = words(deviation.as_str().unwrap());
+            assert!(said.contains(&text), "{name}: {text}");
+        }
+        for parameter in controller["parameters"].as_array().unwrap() {
+            let text = |key: &str| parameter[key].as_str().unwrap();
+            let setting = format!("{}={}", text("name"), text("default"));
+            let row = format!(
+                "{setting} {} {} {}",
+                text("unit"),
+                text("range"),
+                text("about")
+            );
+            assert!(said.contains(&row), "{name}: {row}");
+            // What is shown can be given.
+            let choice = format!("{name}:{setting}");
+            assert_eq!(quiche::check_cc_algorithm_name(&choice), Ok(()));
+        }
+    }
+}
+
+#[test]
+fn one_controller_as_json() {
+    let one: Value = serde_json::from_str(&stdout(mpq(&["cc", "hybla", "--json"]))).unwrap();
+    assert_eq!(one["name"], "hybla");
+    assert_eq!(one["scope"], "each-path");
+    assert_eq!(one["parameters"][0]["name"], "rtt0");
+    assert_eq!(one["parameters"][0]["unit"], "time");
+    assert_eq!(one["parameters"][0]["default"], "25ms");
+    assert_eq!(one["parameters"][0]["range"], "1ms to 1s");
+
+    let one: Value = serde_json::from_str(&stdout(mpq(&["cc", "mpmtp", "--json"]))).unwrap();
+    assert_eq!(one["scope"], "coupled");
+    assert_eq!(
+        one["parameters"][0]["words"],
+        serde_json::json!(["on", "off"])
+    );
+}
+
+#[test]
+fn an_unknown_controller_lists_those_that_exist() {
+    let output = mpq(&["cc", "warp"]);
+    assert_eq!(code(&output), 1);
+    assert!(output.stdout.is_empty());
+    let expected = format!(
+        "no congestion controller is called \"warp\"; use one of: {}",
+        names().join(", ")
+    );
+    assert!(stderr(&output).contains(&expected), "{}", stderr(&output));
+}
+
+#[test]
+fn schedulers_are_listed() {
+    let page = stdout(mpq(&["sched"]));
+    let all: Value = serde_json::from_str(&stdout(mpq(&["sched", "--json"]))).unwrap();
+    assert_eq!(all.as_array().unwrap().len(), quiche::schedulers().count());
+    for (name, summary) in quiche::schedulers() {
+        assert!(
+            words(&page).contains(&format!("{name} {summary}")),
+            "{page}"
+        );
+    }
+}
