@@ -6,19 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from built import find
 from mpqnet import scenario, units
 
-
-
-def find_wire():
-    if named := os.environ.get("MPQ_WIRE"):
-        return Path(named)
-    target = Path(os.environ.get("CARGO_TARGET_DIR") or Path(__file__).parents[2] / "target")
-    built = [file for profile in ("release", "debug") if (file := target / profile / "mpq-wire").is_file()]
-    return max(built, key=lambda file: file.stat().st_mtime, default=None)
-
-
-WIRE = find_wire()
+WIRE = find("mpq-wire")
 
 pytestmark = [
     pytest.mark.netns,
