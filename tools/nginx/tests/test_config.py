@@ -4,10 +4,19 @@ import pytest
 
 @pytest.mark.parametrize("server, message", [
     ("quic_congestion_control warp;",
-     'unknown congestion controller "warp" in "quic_congestion_control", it must be one of: '
-     "cubic, reno, bbr2_gcongestion, "),
+     '"quic_congestion_control" is not valid: no congestion controller is called "warp"; '
+     "use one of: reno, cubic, bbr2_gcongestion, "),
+    ("quic_congestion_control hybla:rho=3;",
+     '"quic_congestion_control" is not valid: hybla has no parameter "rho"; '
+     "use any of: rtt0=25ms (1ms to 1s), rho_max=16 (1 to 16)"),
+    ("quic_congestion_control hybla:rtt0=25;",
+     '"25" is no value for rtt0 of hybla; use one like rtt0=25ms (1ms to 1s)'),
+    ("quic_congestion_control dc-ledbat:ret=2h;",
+     '"2h" is no value for ret of dc-ledbat; use one like ret=10s (1s to 3600s)'),
+    ("quic_congestion_control dc-ledbat:ret=10s, zeta=1;",
+     'invalid number of arguments in "quic_congestion_control" directive'),
     ("quic_scheduler fastest;",
-     'unknown scheduler "fastest" in "quic_scheduler", it must be one of: min-rtt'),
+     '"quic_scheduler" is not valid: no scheduler is called "fastest"; use one of: min-rtt'),
     ("quic_max_paths 0;", "value must be between 1 and 64"),
     ("quic_max_paths 1000;", "value must be between 1 and 64"),
     ("quic_multipath maybe;", 'it must be "on" or "off"'),
@@ -38,6 +47,25 @@ def test_everything_at_once(make_nginx):
         server="quic_retry on; quic_gso on; quic_active_connection_id_limit 4; "
                "http3_max_concurrent_streams 10; http3_stream_buffer_size 1m; ssl_early_data on;",
     ).test()
+    assert run.returncode == 0, run.stderr
+
+
+def test_the_whole_list_of_controllers_is_shown(make_nginx):
+    # The longest reason there is, and its last name: nothing is cut.
+    run = make_nginx(start=False, server="quic_congestion_control warp;").test()
+    assert run.returncode != 0
+    assert "mpmtp, dc-ledbat in " in run.stderr
+    # The longest list of parameters.
+    run = make_nginx(start=False, server="quic_congestion_control dc-ledbat:warp=9;").test()
+    assert "margin_part=0.05 (0 to 1) in " in run.stderr
+
+
+@pytest.mark.parametrize("name", [
+    "reno", "cubic", "bbr2_gcongestion", "dc-ledbat:ret=10s,zeta=1", '"hybla:rtt0=50ms"',
+    "coupled-cubic:variant=alpha1,f=linear,clock=plain,class=large",
+])
+def test_controllers(make_nginx, name):
+    run = make_nginx(start=False, server=f"quic_congestion_control {name};").test()
     assert run.returncode == 0, run.stderr
 
 

@@ -43,7 +43,9 @@ def test_ipv6(make_nginx, mpq):
     assert report["paths"][0]["local"].startswith("[::1]:")
 
 
-@pytest.mark.parametrize("controller", ["lia", "olia", "cubic", "reno", "bbr2_gcongestion"])
+@pytest.mark.parametrize("controller", [
+    "lia", "olia", "cubic", "reno", "bbr2_gcongestion", "dc-ledbat:ret=10s,zeta=1",
+])
 def test_controllers(make_nginx, mpq, controller):
     nginx = make_nginx(server=f"quic_multipath on; quic_congestion_control {controller};")
     check(nginx, mpq)
@@ -89,6 +91,17 @@ def test_status(nginx, mpq):
     assert metrics['nginx_quic_accepted_total{worker="0"}'] == "2"
     assert int(metrics['nginx_quic_sent_bytes_total{worker="0",path_id="0"}']) > 0
     assert accept.startswith(b"# HELP nginx_quic_connections ")
+
+
+def test_status_shows_all_parameters(make_nginx):
+    controller = "coupled-cubic:variant=alpha1,f=linear,clock=plain,class=large"
+    nginx = make_nginx(server=f"quic_congestion_control {controller};")
+
+    async def conversation():
+        async with h3.connection(nginx.port) as client:
+            return json.loads((await client.request("/status")).body)
+    mine, = h3.run(conversation())["connections"]
+    assert mine["congestion_control"] == controller
 
 
 class Nat:

@@ -105,11 +105,13 @@ ngx_int_t ngx_quic_init_process(ngx_cycle_t *cycle);
 void ngx_quic_exit_process(ngx_cycle_t *cycle);
 
 /*
- * The names that quic_congestion_control and quic_scheduler accept, by index
- * from 0; NULL after the last one.
+ * Whether quic_congestion_control, quic_scheduler accept a name, which ends with
+ * '\0'. If not, the reason ends with '\0' and tells what would be accepted.
  */
-const char *ngx_quic_congestion_control_name(ngx_uint_t n);
-const char *ngx_quic_scheduler_name(ngx_uint_t n);
+ngx_int_t ngx_quic_check_congestion_control(ngx_str_t *name, u_char *reason,
+    size_t size);
+ngx_int_t ngx_quic_check_scheduler(ngx_str_t *name, u_char *reason,
+    size_t size);
 
 /* what a status page shows; text ends with '\0' */
 
@@ -133,7 +135,7 @@ typedef struct {
     ngx_atomic_uint_t              number;
     ngx_msec_t                     age;
     ngx_uint_t                     multipath;    /* unsigned  multipath:1; */
-    u_char                         congestion_control[32];
+    u_char                         congestion_control[256];
     u_char                         scheduler[32];
     ngx_uint_t                     npaths;
     ngx_quic_path_info_t           paths[NGX_QUIC_STATUS_PATHS];

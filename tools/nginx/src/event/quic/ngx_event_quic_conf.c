@@ -19,23 +19,21 @@
 static void ngx_quic_free_transport_config(void *data);
 
 
-const char *
-ngx_quic_congestion_control_name(ngx_uint_t n)
+ngx_int_t
+ngx_quic_check_congestion_control(ngx_str_t *name, u_char *reason, size_t size)
 {
-    static const char  *own[] = { "cubic", "reno", "bbr2_gcongestion" };
-
-    if (n < sizeof(own) / sizeof(own[0])) {
-        return own[n];
-    }
-
-    return quiche_coupled_cc_algorithm_name(n - sizeof(own) / sizeof(own[0]));
+    return quiche_check_cc_algorithm_name((char *) name->data, (char *) reason,
+                                          size)
+           ? NGX_ERROR : NGX_OK;
 }
 
 
-const char *
-ngx_quic_scheduler_name(ngx_uint_t n)
+ngx_int_t
+ngx_quic_check_scheduler(ngx_str_t *name, u_char *reason, size_t size)
 {
-    return quiche_scheduler_name(n);
+    return quiche_check_scheduler_name((char *) name->data, (char *) reason,
+                                       size)
+           ? NGX_ERROR : NGX_OK;
 }
 
 

@@ -26,7 +26,7 @@
 
 /* text of one path, of one connection without paths, of one worker's counters */
 #define NGX_HTTP_QUIC_PATH_SIZE           512
-#define NGX_HTTP_QUIC_CONNECTION_SIZE     512
+#define NGX_HTTP_QUIC_CONNECTION_SIZE     768
 #define NGX_HTTP_QUIC_WORKER_SIZE         8192
 
 
