@@ -77,6 +77,9 @@ fn every_entry_is_complete_and_its_defaults_are_in_range() {
         ] {
             assert!(text.len() > 3 && !text.contains("  "), "{}", entry.name);
         }
+        for text in entry.deviations {
+            assert!(text.len() > 3 && !text.contains("  "), "{}", entry.name);
+        }
         for param in entry.params {
             // What is printed as the default can be written back.
             let printed = param.to_string();
@@ -364,6 +367,33 @@ fn a_path_that_closes_in_recovery_leaves_no_trace() {
         // A late event of the closed path does nothing.
         sender.lose(1, Duration::ZERO);
         assert_eq!(sender.group.window(&sender.paths, PathId(1)), None);
+    }
+}
+
+#[test]
+fn only_coupled_controllers_look_at_other_paths() {
+    // The same events on path 0, next to a path that is loaded and congested.
+    for entry in cc::CONTROLLERS {
+        let [alone, next_to_it] = [1, 2].map(|paths| {
+            let mut sender = Sender::new(entry.name, &[50, 80][..paths]);
+            sender.ack(0, 10);
+            for id in 0..paths as u64 {
+                sender.lose(id, Duration::ZERO);
+            }
+            sender.now += 81 * MS;
+            let mut windows = vec![];
+            for _ in 0..2000 {
+                sender.now += 5 * MS;
+                for id in 0..paths as u64 {
+                    sender.ack(id, 1);
+                }
+                windows.push(sender.cwnd(0));
+            }
+            windows
+        });
+        assert!(entry.coupled || alone == next_to_it, "{}", entry.name);
+        // The path next to it is enough to tell.
+        assert!(entry.name != "lia" || alone != next_to_it);
     }
 }
 
