@@ -21,6 +21,10 @@ pub enum Purpose {
     LossDraw,
     /// Does the channel change between its good and its bad state?
     LossState,
+    /// How much is added to this frame's delay?
+    Jitter,
+    /// Is this frame held back?
+    Reorder,
 }
 
 /// Where the seeds of one direction of one link in one run come from.
@@ -50,6 +54,8 @@ impl Seeds {
             match purpose {
                 Purpose::LossDraw => 0,
                 Purpose::LossState => 1,
+                Purpose::Jitter => 2,
+                Purpose::Reorder => 3,
             },
         ]);
         Generator(Xoshiro256PlusPlus::seed_from_u64(hasher.finish()))
