@@ -9,6 +9,7 @@ mod progress;
 mod report;
 mod serve;
 mod signals;
+mod sim;
 mod transport;
 
 use clap::Parser;
@@ -34,6 +35,7 @@ enum Command {
     Get(Box<get::Args>),
     Play(Box<play::Args>),
     Serve(Box<serve::Args>),
+    Sim(Box<sim::Args>),
 }
 
 fn main() -> std::process::ExitCode {
@@ -58,6 +60,7 @@ fn main() -> std::process::ExitCode {
         Command::Get(args) => get::run(*args),
         Command::Play(args) => play::run(*args),
         Command::Serve(args) => serve::run(*args),
+        Command::Sim(args) => sim::run(*args),
     };
     match result {
         Ok(()) => 0.into(),

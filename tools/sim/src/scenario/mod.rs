@@ -1,5 +1,7 @@
 //! What a scenario file says. `docs/scenarios.md` is the page for its authors.
 
+mod check;
+mod load;
 mod quantity;
 
 use std::collections::BTreeMap;
@@ -16,7 +18,11 @@ use serde::Serialize;
 use crate::accept::Rule;
 use crate::accept::Selection;
 
-pub use quantity::Probability;
+pub(crate) use check::load_trace;
+pub(crate) use check::MOST_PATHS;
+pub use load::Case;
+pub use load::Document;
+pub use load::ScenarioError;
 pub use quantity::Size;
 pub use quantity::Text;
 pub use quantity::Time;
@@ -198,15 +204,12 @@ pub struct Flow {
     /// Slow start ends by HyStart++ where it sees the queue grow.
     #[serde(default = "yes")]
     pub hystart: bool,
-    /// A transfer of this size. Neither this nor `requests` nor `dash`: a transfer without end.
+    /// A transfer of this size. Neither this nor `requests`: a transfer without end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Text<Size>>,
     /// Requests and responses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<Requests>,
-    /// A DASH player.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dash: Option<Dash>,
 }
 
 /// Which way a flow's data goes.
@@ -232,25 +235,6 @@ pub struct Requests {
     /// How many; without it they go on until the flow's end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-}
-
-/// A DASH session whose segments have the sizes that rates and duration give.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Dash {
-    /// Rates of the representations, ascending.
-    pub ladder: Vec<Text<Rate>>,
-    /// Length of the media.
-    pub media: Text<Time>,
-    /// Length of a segment.
-    #[serde(default = "default_segment")]
-    pub segment: Text<Time>,
-    /// Adaptation rule, by the name that `mpq play --abr` takes.
-    #[serde(default = "default_abr")]
-    pub abr: String,
-    /// Sigma of the log-normal law by which segment sizes vary; 0 is a constant rate.
-    #[serde(default)]
-    pub size_sigma: f64,
 }
 
 /// A span of time.
@@ -321,10 +305,6 @@ fn default_gather() -> Text<Time> {
     text("100 us")
 }
 
-fn default_segment() -> Text<Time> {
-    text("2 s")
-}
-
 fn default_flow_control() -> Text<Size> {
     text("64 MB")
 }
@@ -335,8 +315,4 @@ fn default_cc() -> String {
 
 fn default_scheduler() -> String {
     mpq_driver::TransportSettings::default().scheduler
-}
-
-fn default_abr() -> String {
-    "dynamic".into()
 }

@@ -108,18 +108,6 @@ impl FromStr for Size {
     }
 }
 
-/// A probability: `"0.5 %"`.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Probability(pub f64);
-
-impl FromStr for Probability {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Probability, String> {
-        units::parse_probability(text).map(Probability)
-    }
-}
-
 /// Reads a name: letters, digits, `-` and `_`, a letter first.
 pub(super) fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let name = String::deserialize(deserializer)?;

@@ -67,10 +67,12 @@ impl FromStr for LossModel {
         let names: &[&str] = match law {
             "gilbert" => &["p", "r"],
             "gilbert-elliott" => &["p", "r", "h", "k"],
-            _ => return Err(format!(
+            _ => {
+                return Err(format!(
                 "\"{text}\": unknown loss law; use none, a percentage such as 0.5%, packets:3,17, \
                      gilbert:p=..,r=.. or gilbert-elliott:p=..,r=..,h=..,k=.."
-            )),
+            ))
+            }
         };
         let mut values = vec![None; names.len()];
         for parameter in parameters.split(',').filter(|part| !part.is_empty()) {

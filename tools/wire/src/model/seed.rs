@@ -25,6 +25,8 @@ pub enum Purpose {
     Jitter,
     /// Is this frame held back?
     Reorder,
+    /// When does this flow start?
+    Start,
 }
 
 /// Where the seeds of one direction of one link in one run come from.
@@ -56,6 +58,7 @@ impl Seeds {
                 Purpose::LossState => 1,
                 Purpose::Jitter => 2,
                 Purpose::Reorder => 3,
+                Purpose::Start => 4,
             },
         ]);
         Generator(Xoshiro256PlusPlus::seed_from_u64(hasher.finish()))
