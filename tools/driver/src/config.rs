@@ -144,10 +144,7 @@ impl TransportSettings {
                 Ok(tls)
             })
             .map_err(|_| quiche::Error::TlsFail)?;
-        self.apply(quiche::Config::with_boring_ssl_ctx_builder(
-            self.version,
-            tls,
-        )?)
+        self.to_quiche_with_tls(tls)
     }
 
     /// Like [`TransportSettings::to_quiche`], for a client that asks no
@@ -155,6 +152,15 @@ impl TransportSettings {
     /// the rest of the setup together.
     pub(crate) fn to_quiche_without_authorities(&self) -> Result<quiche::Config, ConfigError> {
         let tls = SslContextBuilder::new(SslMethod::tls()).map_err(|_| quiche::Error::TlsFail)?;
+        self.to_quiche_with_tls(tls)
+    }
+
+    /// Like [`TransportSettings::to_quiche`], with certificate and trust as in
+    /// `tls`.
+    pub fn to_quiche_with_tls(
+        &self,
+        tls: SslContextBuilder,
+    ) -> Result<quiche::Config, ConfigError> {
         self.apply(quiche::Config::with_boring_ssl_ctx_builder(
             self.version,
             tls,

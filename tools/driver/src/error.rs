@@ -123,7 +123,7 @@ fn text(reason: &str) -> String {
 }
 
 /// What `quic`, which is closed, died of.
-pub(crate) fn close_reason(
+pub fn close_reason(
     quic: &quiche::Connection,
     last_recv_error: Option<quiche::Error>,
     peer: SocketAddr,

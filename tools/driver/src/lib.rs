@@ -30,6 +30,7 @@ pub use endpoint::App;
 pub use endpoint::ConnKey;
 pub use endpoint::ConnectOptions;
 pub use endpoint::Endpoint;
+pub use error::close_reason;
 pub use error::CloseReason;
 pub use listener::ListenOptions;
 pub use multipath::PathChange;

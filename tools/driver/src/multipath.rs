@@ -58,7 +58,7 @@ pub fn is_ready(quic: &Connection) -> bool {
 }
 
 /// Opens a path and returns its ID.
-pub(crate) fn open_path(
+pub fn open_path(
     quic: &mut Connection,
     local: SocketAddr,
     peer: SocketAddr,
@@ -76,7 +76,7 @@ pub(crate) fn abandon(quic: &mut Connection, path_id: u64) -> quiche::Result<()>
 
 /// Gives the peer every connection ID it has room for. `new_cid` makes one,
 /// with its stateless reset token.
-pub(crate) fn supply_cids(
+pub fn supply_cids(
     quic: &mut Connection,
     mut new_cid: impl FnMut() -> (ConnectionId<'static>, u128),
 ) {
@@ -122,7 +122,7 @@ pub(crate) fn configure(
 }
 
 /// Acts on quiche's event and says what it means to an application.
-pub(crate) fn on_event(quic: &mut Connection, event: PathEvent) -> Option<PathChange> {
+pub fn on_event(quic: &mut Connection, event: PathEvent) -> Option<PathChange> {
     match event {
         PathEvent::Opened {
             path_id,

@@ -18,6 +18,10 @@ pub const STATUS: u8 = 4;
 pub const TRUNCATED: u8 = 5;
 /// A local file cannot be read or written.
 pub const LOCAL: u8 = 6;
+/// A simulated run failed.
+pub const RUN: u8 = 7;
+/// A rule of a scenario does not hold.
+pub const RULE: u8 = 8;
 /// Interrupted by a signal.
 pub const INTERRUPTED: u8 = 130;
 
@@ -31,6 +35,8 @@ Exit codes:
   4    HTTP status 400 or higher
   5    body truncated or malformed (of play: the MPD or a segment)
   6    local file: disk full, no permission
+  7    of sim: a run failed
+  8    of sim: a rule of the scenario does not hold
   130  interrupted";
 
 /// The end of a command that failed.

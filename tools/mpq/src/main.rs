@@ -11,6 +11,7 @@ mod progress;
 mod report;
 mod serve;
 mod signals;
+mod sim;
 mod transport;
 
 use clap::Parser;
@@ -38,6 +39,7 @@ enum Command {
     Serve(Box<serve::Args>),
     Cc(algorithms::CcArgs),
     Sched(algorithms::SchedArgs),
+    Sim(Box<sim::Args>),
 }
 
 fn main() -> std::process::ExitCode {
@@ -64,6 +66,7 @@ fn main() -> std::process::ExitCode {
         Command::Serve(args) => serve::run(*args),
         Command::Cc(args) => algorithms::cc(&args),
         Command::Sched(args) => algorithms::sched(&args),
+        Command::Sim(args) => sim::run(*args),
     };
     match result {
         Ok(()) => 0.into(),

@@ -102,9 +102,10 @@ impl Cli {
             rate: self.rate,
             delay: self.delay,
             queue: self.queue,
-            loss: self.loss,
+            loss: self.loss.clone(),
             schedule: self.schedule.clone().unwrap_or_default(),
             framing_overhead: self.framing_overhead,
+            ..DirectionConfig::default()
         };
         Ok((
             override_with(&common, "--a-to-b", self.a_to_b.as_deref())?,

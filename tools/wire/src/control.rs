@@ -8,7 +8,7 @@ use mpq_wire::model::Change;
 use mpq_wire::model::Way;
 
 /// What a line asks for.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// `None`: both directions.
     Change(Option<Way>, Change),

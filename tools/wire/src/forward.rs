@@ -200,10 +200,11 @@ impl Lane {
     }
 
     fn change(&mut self, now: Nanos, change: Change) -> Result<(), String> {
+        let is_down = change == Change::Down;
         self.model
             .change(now, change)
             .map_err(|error| error.to_string())?;
-        if change == Change::Down {
+        if is_down {
             while let Some(frame) = self.in_flight.back().filter(|frame| frame.departure > now) {
                 self.free.push(frame.slot);
                 self.counters.down_drop += 1;
@@ -345,10 +346,10 @@ impl Wire {
         let now = self.now();
         let [a_to_b, b_to_a] = &mut self.lanes;
         if way != Some(Way::BToA) {
-            a_to_b.change(now, change)?;
+            a_to_b.change(now, change.clone())?;
         }
         if way != Some(Way::AToB) {
-            b_to_a.change(now, change)?;
+            b_to_a.change(now, change.clone())?;
         }
         if let Change::Delay(delay) = change {
             self.nap = self.nap.min(Duration::from_nanos(delay) / 2).max(self.tick);

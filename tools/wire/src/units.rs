@@ -38,11 +38,20 @@ impl fmt::Display for Rate {
 impl FromStr for Rate {
     type Err = String;
 
-    /// `12mbit`, `1.5gbit`, `800kbit`, `9600bit`.
+    /// `12mbit`, `1.5gbit`, `800kbit`, `9600bit`, each also with `/s`.
     fn from_str(text: &str) -> Result<Rate, String> {
         let bits = quantity(
             text,
-            &[("bit", 1.0), ("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9)],
+            &[
+                ("bit", 1.0),
+                ("kbit", 1e3),
+                ("mbit", 1e6),
+                ("gbit", 1e9),
+                ("bit/s", 1.0),
+                ("kbit/s", 1e3),
+                ("mbit/s", 1e6),
+                ("gbit/s", 1e9),
+            ],
             "12mbit",
         )?;
         Rate::from_bits_per_second(bits.round() as u64).ok_or_else(|| {
@@ -74,6 +83,24 @@ pub fn parse_probability(text: &str) -> Result<f64, String> {
         return Err(format!("\"{text}\": a probability is at most 100%"));
     }
     Ok(probability)
+}
+
+/// A number of bytes: `10MB` (10^6), `16MiB` (2^20), `1500bytes`. At least 1.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let units = [
+        ("bytes", 1.0),
+        ("kb", 1e3),
+        ("mb", 1e6),
+        ("gb", 1e9),
+        ("kib", 1024.0),
+        ("mib", 1_048_576.0),
+        ("gib", 1_073_741_824.0),
+    ];
+    match quantity(text, &units, "10MB")?.round() {
+        bytes if bytes < 1.0 => Err(format!("\"{text}\": a size is at least 1 byte")),
+        bytes if bytes > (1u64 << 53) as f64 => Err(format!("\"{text}\": the size is too large")),
+        bytes => Ok(bytes as u64),
+    }
 }
 
 /// Splits `text` into number and unit, and scales by the unit. Units match in any case.
@@ -126,6 +153,9 @@ mod tests {
         assert_eq!(parse_duration("10ms").unwrap(), Duration::from_millis(10));
         assert_eq!(parse_duration("0.25s").unwrap(), Duration::from_millis(250));
         assert_eq!(parse_probability("2%").unwrap(), 0.02);
+        assert_eq!("30 Mbit/s".parse::<Rate>(), "30mbit".parse());
+        assert_eq!(parse_size("10 MB"), Ok(10_000_000));
+        assert_eq!(parse_size("16MiB"), Ok(16 << 20));
     }
 
     #[test]
@@ -143,6 +173,8 @@ mod tests {
         assert!(parse_probability("0.5").unwrap_err().contains("0.5%"));
         assert!(parse_probability("101%").is_err());
         assert!("0mbit".parse::<Rate>().unwrap_err().contains("down"));
+        assert!(parse_size("10").unwrap_err().contains("10MB"));
+        assert!(parse_size("0.1 bytes").unwrap_err().contains("at least 1"));
         for bad in [
             "",
             "ms",

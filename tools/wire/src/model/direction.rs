@@ -1,19 +1,26 @@
 //! One direction of a link: queue, server, loss and delay in a row.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::codel::Codel;
+use super::delay::DelayLine;
 use super::loss::Loss;
+use super::queue::Limit;
 use super::queue::Queue;
 use super::server::Server;
 use super::server::Service;
+use super::Aqm;
 use super::Change;
 use super::Event;
 use super::LossModel;
 use super::Nanos;
 use super::QueueLimit;
+use super::Reordering;
 use super::Schedule;
 use super::Seeds;
+use super::Trace;
 use super::ETHERNET_HEADER;
 use crate::units::Rate;
 
@@ -22,9 +29,17 @@ use crate::units::Rate;
 pub struct DirectionConfig {
     /// `None`: no limit, and then no queue either.
     pub rate: Option<Rate>,
+    /// A rate that varies, in place of `rate`. Queue limits in BDP or time refer to its mean.
+    pub trace: Option<Arc<Trace>>,
     /// One-way delay.
     pub delay: Duration,
+    /// Up to this is added to each frame's delay, uniformly.
+    pub jitter: Duration,
+    pub reordering: Option<Reordering>,
     pub queue: QueueLimit,
+    pub aqm: Aqm,
+    /// Frames that find this much waiting are counted as marked (ECN).
+    pub mark: Option<QueueLimit>,
     pub loss: LossModel,
     pub schedule: Schedule,
     /// Bytes added to each frame's IP bytes for rate and queue: 14 = Ethernet, 38 = on the wire.
@@ -38,7 +53,7 @@ pub enum Fate {
     Deliver { departure: Nanos, due: Nanos },
     /// Lost by chance, after it was sent.
     Lost { departure: Nanos },
-    /// The queue was full.
+    /// The queue was full, or its management dropped it.
     QueueDrop,
     /// The link was down when it arrived, or went down before it was sent.
     Down,
@@ -66,34 +81,44 @@ pub struct Direction {
     rtt: Duration,
     framing_overhead: u64,
     queue: Option<Queue>,
+    codel: Option<Codel>,
+    mark: Option<Limit>,
+    marks: u64,
     server: Server,
     loss: Loss,
-    delay: Nanos,
+    delay: DelayLine,
     up: bool,
     schedule: Vec<Event>,
     next_event: usize,
     last_arrival: Nanos,
-    last_due: Nanos,
 }
 
 impl Direction {
     /// `rtt` is the link's own round trip, to which a queue limit in BDP refers by default.
     pub fn new(config: &DirectionConfig, rtt: Duration, seeds: &Seeds) -> Direction {
+        let rate = config
+            .trace
+            .as_ref()
+            .map(|trace| trace.mean())
+            .or(config.rate);
         Direction {
             queue_limit: config.queue,
             rtt,
             framing_overhead: u64::from(config.framing_overhead),
-            queue: config
-                .rate
-                .map(|rate| Queue::new(config.queue.resolve(rate, rtt))),
-            server: Server::new(config.rate, config.schedule.events()),
-            loss: Loss::new(config.loss, seeds),
-            delay: config.delay.as_nanos() as Nanos,
+            queue: rate.map(|rate| Queue::new(config.queue.resolve(rate, rtt))),
+            codel: Codel::new(config.aqm),
+            mark: config
+                .mark
+                .zip(rate)
+                .map(|(mark, rate)| mark.resolve(rate, rtt)),
+            marks: 0,
+            server: Server::new(config.rate, config.trace.clone(), config.schedule.events()),
+            loss: Loss::new(config.loss.clone(), seeds),
+            delay: DelayLine::new(config.delay, config.jitter, config.reordering, seeds),
             up: true,
             schedule: config.schedule.events().to_vec(),
             next_event: 0,
             last_arrival: 0,
-            last_due: 0,
         }
     }
 
@@ -104,16 +129,23 @@ impl Direction {
         self.last_arrival = arrival;
         self.follow_schedule(arrival);
         let lost = self.loss.next_is_lost();
+        let delay = self.delay.draw();
         if !self.up {
             return Fate::Down;
         }
         let size = u64::from(frame_len.saturating_sub(ETHERNET_HEADER)) + self.framing_overhead;
-        if self
-            .queue
-            .as_mut()
-            .is_some_and(|queue| !queue.has_room(arrival, size))
-        {
-            return Fate::QueueDrop;
+        if let Some(queue) = &mut self.queue {
+            if !queue.has_room(arrival, size) {
+                return Fate::QueueDrop;
+            }
+            self.marks += u64::from(self.mark.is_some_and(|mark| queue.is_beyond(mark)));
+            let begin = self.server.begins(arrival);
+            let full_frame = self.server.full_frame_time();
+            let codel = self.codel.as_mut();
+            if codel.is_some_and(|codel| codel.drops(arrival, begin, full_frame)) {
+                queue.push(begin, size);
+                return Fate::QueueDrop;
+            }
         }
         let service = self.server.serve(arrival, size);
         let (Service::Sent(end) | Service::Cut(end)) = service;
@@ -123,14 +155,21 @@ impl Direction {
         match service {
             Service::Cut(_) => Fate::Down,
             Service::Sent(departure) if lost => Fate::Lost { departure },
-            Service::Sent(departure) => {
-                self.last_due = self.last_due.max(departure.saturating_add(self.delay));
-                Fate::Deliver {
-                    departure,
-                    due: self.last_due,
-                }
-            }
+            Service::Sent(departure) => Fate::Deliver {
+                departure,
+                due: self.delay.due(departure, delay),
+            },
         }
+    }
+
+    /// The bytes that wait or are being sent at `now`, which is not before the last arrival.
+    pub fn queued_bytes(&self, now: Nanos) -> u64 {
+        self.queue.as_ref().map_or(0, |queue| queue.bytes_at(now))
+    }
+
+    /// How many frames were marked so far.
+    pub fn marks(&self) -> u64 {
+        self.marks
     }
 
     /// Changes the direction at `now`, for frames that arrive from now on: what was accepted before
@@ -140,9 +179,10 @@ impl Direction {
         if !self.schedule.is_empty() {
             return Err(ScheduleInForce);
         }
+        let is_down = change == Change::Down;
+        self.server.apply(change.clone());
         self.apply(change);
-        self.server.apply(change);
-        if change == Change::Down {
+        if is_down {
             self.server.abandon_backlog(now);
             if let Some(queue) = &mut self.queue {
                 queue.clear();
@@ -157,7 +197,7 @@ impl Direction {
             .get(self.next_event)
             .filter(|event| event.at <= now)
         {
-            let change = event.change;
+            let change = event.change.clone();
             self.next_event += 1;
             self.apply(change);
         }
@@ -172,7 +212,7 @@ impl Direction {
                 let limit = self.queue_limit.resolve(rate, self.rtt);
                 self.queue.get_or_insert_with(|| Queue::new(limit));
             }
-            Change::Delay(delay) => self.delay = delay,
+            Change::Delay(delay) => self.delay.set_delay(delay),
             Change::Loss(model) => self.loss.set_model(model),
         }
     }
@@ -277,6 +317,40 @@ mod tests {
         assert_eq!(delivered_bits, 120_000_000);
         // 10 ms of delay + 30,000 * 8 / 12 Mbit/s = 20 ms in queue and server.
         assert_eq!(longest, 30 * MS);
+    }
+
+    #[test]
+    fn codel_keeps_the_wait_near_its_target() {
+        // 12 Mbit/s, offered 1 % more, with a queue of 200 ms: drop-tail fills it, CoDel does not.
+        let longest_wait = |aqm| {
+            let mut config = config("12mbit", 0, "200ms");
+            config.aqm = aqm;
+            let mut link = direction(&config);
+            let waits = (0..30_000u64).filter_map(|i| {
+                let arrival = i * 990_000;
+                match link.offer(arrival, 1514) {
+                    Fate::Deliver { due, .. } if arrival > 20_000 * MS => Some(due - arrival),
+                    _ => None,
+                }
+            });
+            waits.max().unwrap()
+        };
+        assert!(longest_wait(Aqm::DropTail) > 195 * MS);
+        assert!(longest_wait(Aqm::CODEL) < 30 * MS);
+    }
+
+    #[test]
+    fn marks_count_what_finds_a_queue() {
+        let mut config = config("12mbit", 0, "10packets");
+        config.mark = Some("3packets".parse().unwrap());
+        let mut link = direction(&config);
+        for _ in 0..12 {
+            link.offer(0, 1514);
+        }
+        // Frames 4 to 10 found 3 or more; two found no room.
+        assert_eq!(link.marks(), 7);
+        assert_eq!(link.queued_bytes(0), 15_000);
+        assert_eq!(link.queued_bytes(3 * MS), 10_500);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Which frames the channel loses.
 
 use std::str::FromStr;
+use std::sync::Arc;
 
 use super::seed::Generator;
 use super::seed::Purpose;
@@ -8,7 +9,7 @@ use super::seed::Seeds;
 use crate::units::parse_probability;
 
 /// A law of random loss. All fields are probabilities from 0 to 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum LossModel {
     #[default]
     None,
@@ -19,13 +20,15 @@ pub enum LossModel {
     /// probability `k` and the bad one with `h`. Gilbert's simple model is h = 0, k = 1: then
     /// the loss is p / (p + r) and the mean burst 1 / r frames.
     GilbertElliott { p: f64, r: f64, h: f64, k: f64 },
+    /// The frames with these indices are lost, in ascending order; the first frame has index 0.
+    Packets(Arc<[u64]>),
 }
 
 impl LossModel {
     /// The share of frames lost in the long run.
     pub fn expected_loss(&self) -> f64 {
         match *self {
-            LossModel::None => 0.0,
+            LossModel::None | LossModel::Packets(_) => 0.0,
             LossModel::Bernoulli { p } => p,
             LossModel::GilbertElliott { p, r, h, k } => ((1.0 - k) * r + (1.0 - h) * p) / (p + r),
         }
@@ -35,7 +38,8 @@ impl LossModel {
 impl FromStr for LossModel {
     type Err = String;
 
-    /// `none`, `0.5%`, `gilbert:p=0.25%,r=50%`, `gilbert-elliott:p=1%,r=20%,h=10%,k=99.9%`.
+    /// `none`, `0.5%`, `gilbert:p=0.25%,r=50%`, `gilbert-elliott:p=1%,r=20%,h=10%,k=99.9%`,
+    /// `packets:3,17`.
     fn from_str(text: &str) -> Result<LossModel, String> {
         let text = text.trim();
         let (law, parameters) = match text.split_once(':') {
@@ -51,14 +55,23 @@ impl FromStr for LossModel {
                 });
             }
         };
+        if law == "packets" {
+            let indices = parameters.split(',').map(|index| {
+                let hint = format!("\"{text}\": write indices from 0 on, for example packets:3,17");
+                index.trim().parse().map_err(|_| hint)
+            });
+            let mut indices = indices.collect::<Result<Vec<u64>, String>>()?;
+            indices.sort_unstable();
+            return Ok(LossModel::Packets(indices.into()));
+        }
         let names: &[&str] = match law {
             "gilbert" => &["p", "r"],
             "gilbert-elliott" => &["p", "r", "h", "k"],
             _ => {
                 return Err(format!(
-                    "\"{text}\": unknown loss law; use none, a percentage such as 0.5%, \
+                "\"{text}\": unknown loss law; use none, a percentage such as 0.5%, packets:3,17, \
                      gilbert:p=..,r=.. or gilbert-elliott:p=..,r=..,h=..,k=.."
-                ))
+            ))
             }
         };
         let mut values = vec![None; names.len()];
@@ -96,6 +109,8 @@ pub struct Loss {
     draws: Generator,
     states: Generator,
     bad: bool,
+    /// Frames so far.
+    index: u64,
 }
 
 impl Loss {
@@ -108,8 +123,9 @@ impl Loss {
             draws: seeds.generator(Purpose::LossDraw),
             states,
             bad: false,
+            index: 0,
         };
-        if let LossModel::GilbertElliott { p, r, .. } = model {
+        if let LossModel::GilbertElliott { p, r, .. } = loss.model {
             loss.bad = start < p / (p + r);
         }
         loss
@@ -123,7 +139,10 @@ impl Loss {
     /// Whether the next frame is lost.
     pub fn next_is_lost(&mut self) -> bool {
         let (draw, change) = (self.draws.unit(), self.states.unit());
+        let index = self.index;
+        self.index += 1;
         match self.model {
+            LossModel::Packets(ref indices) => indices.binary_search(&index).is_ok(),
             LossModel::None => false,
             LossModel::Bernoulli { p } => draw < p,
             LossModel::GilbertElliott { p, r, h, k } => {
@@ -231,7 +250,7 @@ mod tests {
         let model: LossModel = "gilbert-elliott:p=2%,r=20%,h=30%,k=99%".parse().unwrap();
         // (0.01 * 0.2 + 0.7 * 0.02) / 0.22 = 0.016 / 0.22
         assert!((model.expected_loss() - 0.016 / 0.22).abs() < 1e-12);
-        let lost = sequence(model, 3, 1_000_000);
+        let lost = sequence(model.clone(), 3, 1_000_000);
         let share = lost.iter().filter(|l| **l).count() as f64 / 1e6;
         assert!(
             (share / model.expected_loss() - 1.0).abs() < 0.05,
@@ -242,7 +261,7 @@ mod tests {
     #[test]
     fn a_change_of_law_does_not_shift_the_draws() {
         let p = LossModel::Bernoulli { p: 0.1 };
-        let steady = sequence(p, 9, 1000);
+        let steady = sequence(p.clone(), 9, 1000);
         let seeds = Seeds {
             master: 9,
             run: 0,
@@ -257,6 +276,13 @@ mod tests {
     }
 
     #[test]
+    fn listed_packets_are_lost_and_no_others() {
+        let lost = sequence("packets:5,0,3".parse().unwrap(), 1, 8);
+        let indices: Vec<usize> = (0..8).filter(|i| lost[*i]).collect();
+        assert_eq!(indices, [0, 3, 5]);
+    }
+
+    #[test]
     fn bad_text_is_refused_with_a_hint() {
         for (text, hint) in [
             ("0.5", "unit is missing"),
@@ -265,6 +291,8 @@ mod tests {
             ("gilbert:p=1%,q=2%", "takes p, r"),
             ("gilbert:p=0%,r=0%", "never changes"),
             ("burst", "unknown loss law"),
+            ("packets", "packets:3,17"),
+            ("packets:a", "packets:3,17"),
         ] {
             let error = text.parse::<LossModel>().unwrap_err();
             assert!(error.contains(hint), "{text}: {error}");

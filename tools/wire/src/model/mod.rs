@@ -1,13 +1,13 @@
 //! What an emulated link does to frames, as a pure function of arrival times, sizes and a seed.
 //!
 //! ```text
-//! frame -> up? -> queue (drop-tail) -> server (rate) -> loss -> delay -> due
+//! frame -> up? -> queue (drop-tail, CoDel) -> server (rate) -> loss -> delay (jitter) -> due
 //! ```
 //!
 //! - The server sends one frame at a time: `departure = max(server free, arrival) + 8 * size / rate`.
 //! - Loss comes after the server, so a lost frame has used its share of the rate, as a frame
 //!   corrupted on the air does and as netem behind a shaper behaves.
-//! - Frames never overtake each other within a direction.
+//! - Frames overtake each other within a direction only where reordering is asked for.
 //! - One number is drawn per arriving frame and purpose whatever the frame's fate, so the loss
 //!   sequence depends on the frame's index and on nothing else.
 //!
@@ -15,13 +15,18 @@
 //! Ethernet frame without its 14-byte header (and without FCS, which AF_PACKET never shows), plus
 //! a configured framing overhead (0 = IP, 14 = Ethernet, 38 = on the wire).
 
+mod codel;
+mod delay;
 mod direction;
 mod loss;
 mod queue;
 mod schedule;
 mod seed;
 mod server;
+mod trace;
 
+pub use codel::Aqm;
+pub use delay::Reordering;
 pub use direction::Direction;
 pub use direction::DirectionConfig;
 pub use direction::Fate;
@@ -32,9 +37,11 @@ pub use queue::QueueLimit;
 pub use schedule::Change;
 pub use schedule::Event;
 pub use schedule::Schedule;
+pub use seed::Generator;
 pub use seed::Purpose;
 pub use seed::Seeds;
 pub use seed::Way;
+pub use trace::Trace;
 
 /// Nanoseconds since the link came up.
 pub type Nanos = u64;

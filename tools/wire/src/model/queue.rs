@@ -151,6 +151,23 @@ impl Queue {
         }
     }
 
+    /// The bytes that wait or are being sent at `now`.
+    pub(super) fn bytes_at(&self, now: Nanos) -> u64 {
+        let gone = self
+            .frames
+            .iter()
+            .take_while(|(departure, _)| *departure <= now);
+        self.bytes - gone.map(|(_, size)| size).sum::<u64>()
+    }
+
+    /// Whether as much waits as `limit` says, after [`Queue::has_room`] at the same time.
+    pub(super) fn is_beyond(&self, limit: Limit) -> bool {
+        match limit {
+            Limit::Packets(packets) => self.frames.len() as u64 >= packets,
+            Limit::Bytes(bytes) => self.bytes >= bytes,
+        }
+    }
+
     /// Adds a frame of `size` bytes whose last bit leaves at `departure`.
     pub(super) fn push(&mut self, departure: Nanos, size: u64) {
         self.bytes += size;

@@ -8,7 +8,7 @@ use crate::units::parse_duration;
 use crate::units::Rate;
 
 /// One change of a direction.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// Silence: frames that arrive, wait or are being sent are dropped, and no carrier change shows.
     /// What has left the server is still delivered.
@@ -45,7 +45,7 @@ impl FromStr for Change {
 }
 
 /// A change and when it happens.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     pub at: Nanos,
     pub change: Change,

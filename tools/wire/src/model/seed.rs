@@ -21,6 +21,12 @@ pub enum Purpose {
     LossDraw,
     /// Does the channel change between its good and its bad state?
     LossState,
+    /// How much is added to this frame's delay?
+    Jitter,
+    /// Is this frame held back?
+    Reorder,
+    /// When does this flow start?
+    Start,
 }
 
 /// Where the seeds of one direction of one link in one run come from.
@@ -50,6 +56,9 @@ impl Seeds {
             match purpose {
                 Purpose::LossDraw => 0,
                 Purpose::LossState => 1,
+                Purpose::Jitter => 2,
+                Purpose::Reorder => 3,
+                Purpose::Start => 4,
             },
         ]);
         Generator(Xoshiro256PlusPlus::seed_from_u64(hasher.finish()))

@@ -1,8 +1,13 @@
 //! The server: sends one frame at a time at the link's rate, exactly.
 
+use std::sync::Arc;
+
+use super::trace::Cursor;
 use super::Change;
 use super::Event;
 use super::Nanos;
+use super::Trace;
+use super::FULL_FRAME;
 use crate::units::Rate;
 
 const NANOBITS_PER_BYTE: u128 = 8_000_000_000;
@@ -18,7 +23,10 @@ pub(super) enum Service {
 
 #[derive(Clone, Debug)]
 pub(super) struct Server {
-    rate: Option<Rate>,
+    /// Bits per second; 0 stops the service for as long as it lasts.
+    rate: Option<u64>,
+    /// Where further changes of the rate come from.
+    trace: Option<Cursor>,
     up: bool,
     /// When the last frame's service ends.
     free_at: Nanos,
@@ -31,20 +39,39 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// `rate` `None` sends in no time.
-    pub(super) fn new(rate: Option<Rate>, schedule: &[Event]) -> Server {
+    /// `rate` `None` sends in no time; a trace takes its place.
+    pub(super) fn new(rate: Option<Rate>, trace: Option<Arc<Trace>>, schedule: &[Event]) -> Server {
         let events = schedule
             .iter()
             .filter(|event| matches!(event.change, Change::Rate(_) | Change::Down | Change::Up))
-            .copied()
+            .cloned()
             .collect();
+        let mut trace = trace.map(Cursor::new);
+        let rate = trace
+            .as_mut()
+            .map(Cursor::step)
+            .or(rate.map(Rate::bits_per_second));
         Server {
             rate,
+            trace,
             up: true,
             free_at: 0,
             carry: 0,
             events,
             next_event: 0,
+        }
+    }
+
+    /// When a frame that arrives at `arrival` begins to be served.
+    pub(super) fn begins(&self, arrival: Nanos) -> Nanos {
+        arrival.max(self.free_at)
+    }
+
+    /// How long a full-size frame takes at the present rate.
+    pub(super) fn full_frame_time(&self) -> Nanos {
+        match self.rate {
+            None | Some(0) => 0,
+            Some(rate) => (u128::from(FULL_FRAME) * NANOBITS_PER_BYTE / u128::from(rate)) as Nanos,
         }
     }
 
@@ -54,14 +81,8 @@ impl Server {
             self.free_at = arrival;
             self.carry = 0;
         }
-        while let Some(event) = self
-            .events
-            .get(self.next_event)
-            .filter(|event| event.at <= self.free_at)
-        {
-            let change = event.change;
-            self.next_event += 1;
-            self.apply(change);
+        while self.next_change().is_some_and(|at| at <= self.free_at) {
+            self.pass_change();
         }
         if !self.up {
             return Service::Cut(self.free_at);
@@ -72,26 +93,43 @@ impl Server {
                 self.carry = 0;
                 return Service::Sent(self.free_at);
             };
-            let rate = u128::from(rate.bits_per_second());
+            let rate = u128::from(rate);
+            let takes = work.checked_div(rate).unwrap_or(u128::MAX);
             let end = self
                 .free_at
-                .saturating_add(u64::try_from(work / rate).unwrap_or(u64::MAX));
-            let Some(event) = self
-                .events
-                .get(self.next_event)
-                .filter(|event| event.at < end)
-            else {
+                .saturating_add(u64::try_from(takes).unwrap_or(u64::MAX));
+            let Some(at) = self.next_change().filter(|at| *at < end) else {
                 self.free_at = end;
-                self.carry = work % rate;
+                self.carry = work.checked_rem(rate).unwrap_or(0);
                 return Service::Sent(end);
             };
-            work -= u128::from(event.at - self.free_at) * rate;
-            self.free_at = event.at;
-            let change = event.change;
-            self.next_event += 1;
-            self.apply(change);
+            work -= u128::from(at - self.free_at) * rate;
+            self.free_at = at;
+            self.pass_change();
             if !self.up {
                 return Service::Cut(self.free_at);
+            }
+        }
+    }
+
+    /// When the schedule or the trace next changes something.
+    fn next_change(&self) -> Option<Nanos> {
+        let event = self.events.get(self.next_event).map(|event| event.at);
+        let trace = self.trace.as_ref().map(Cursor::at);
+        event.into_iter().chain(trace).min()
+    }
+
+    /// Lets the next change happen; of two at once the schedule's comes last.
+    fn pass_change(&mut self) {
+        let event_at = self.events.get(self.next_event).map(|event| event.at);
+        match &mut self.trace {
+            Some(trace) if event_at.is_none_or(|at| trace.at() <= at) => {
+                self.rate = Some(trace.step());
+            }
+            _ => {
+                let change = self.events[self.next_event].change.clone();
+                self.next_event += 1;
+                self.apply(change);
             }
         }
     }
@@ -99,7 +137,7 @@ impl Server {
     /// Applies a change to what the server does next. Going down, at `free_at`, ends the service.
     pub(super) fn apply(&mut self, change: Change) {
         match change {
-            Change::Rate(rate) => self.rate = Some(rate),
+            Change::Rate(rate) => self.rate = Some(rate.bits_per_second()),
             Change::Down => {
                 self.up = false;
                 self.carry = 0;
@@ -126,7 +164,28 @@ mod tests {
             "" => Schedule::default(),
             text => text.parse().unwrap(),
         };
-        Server::new(Some(rate.parse().unwrap()), schedule.events())
+        Server::new(Some(rate.parse().unwrap()), None, schedule.events())
+    }
+
+    #[test]
+    fn a_trace_is_followed_and_repeated() {
+        // 12 Mbit/s for 1 ms, nothing for 1 ms: a full frame in every 2 ms.
+        let trace = Trace::from_csv("t,rate\n0,12\n0.001,0\n0.002,0\n").unwrap();
+        let mut server = Server::new(None, Some(Arc::new(trace.clone())), &[]);
+        assert_eq!(server.serve(0, 1500), Service::Sent(1_000_000));
+        assert_eq!(server.serve(0, 750), Service::Sent(2_500_000));
+        assert_eq!(server.serve(0, 1500), Service::Sent(4_500_000));
+        // One second of saturation carries what the trace says.
+        let mut server = Server::new(None, Some(Arc::new(trace.clone())), &[]);
+        let mut bytes = 0.0;
+        while let Service::Sent(end) = server.serve(0, 1500) {
+            if end > 1_000_000_000 {
+                break;
+            }
+            bytes += 1500.0;
+        }
+        let second = std::time::Duration::from_secs(1);
+        assert_eq!(bytes, trace.bytes_in(second));
     }
 
     #[test]

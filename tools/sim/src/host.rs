@@ -1,0 +1,204 @@
+//! One end of a connection, and the connection that both make.
+
+use std::net::IpAddr;
+use std::net::Ipv4Addr;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use mpq_driver::TransportSettings;
+use mpq_wire::model::Nanos;
+use quiche::Connection;
+use quiche::ConnectionId;
+
+use crate::app::Received;
+use crate::app::Sender;
+use crate::identity;
+use crate::network::Route;
+use crate::scenario::Flow;
+use crate::scenario::MOST_PATHS;
+
+/// Never.
+pub const NEVER: Nanos = Nanos::MAX;
+
+/// The address of an end of a connection on one of its paths.
+pub fn address(connection: usize, path: usize, is_client: bool) -> SocketAddr {
+    let [.., high, low] = (connection as u32).to_be_bytes();
+    let (last, port) = match is_client {
+        true => (2 * path + 1, 4000),
+        false => (2 * path + 2, 4433),
+    };
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, high, low, last as u8)), port)
+}
+
+/// The path that a datagram between these addresses takes; `None` if they belong to two.
+pub fn path_between(from: SocketAddr, to: SocketAddr) -> Option<usize> {
+    let path = path_of(from)?;
+    (path_of(to) == Some(path)).then_some(path)
+}
+
+/// The path of an address that [`address`] made.
+pub fn path_of(address: SocketAddr) -> Option<usize> {
+    match address.ip() {
+        IpAddr::V4(ip) => Some((usize::from(ip.octets()[3]).checked_sub(1)?) / 2),
+        IpAddr::V6(_) => None,
+    }
+    .filter(|path| *path < MOST_PATHS)
+}
+
+/// What an end sent and received on a path so far; bytes are UDP payload.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Traffic {
+    pub sent_packets: u64,
+    pub sent_bytes: u64,
+    pub received_packets: u64,
+    pub received_bytes: u64,
+}
+
+/// One end.
+pub struct Host {
+    pub quic: Connection,
+    pub is_client: bool,
+    /// The connection that it belongs to.
+    pub connection: usize,
+    /// A packet that is to leave later: its slot, its time and its path.
+    pub held: Option<(u32, Nanos, usize)>,
+    /// When it is to be served next; other entries in the event queue are outdated.
+    pub wake_at: Nanos,
+    pub served_at: Option<Nanos>,
+    pub sender: Sender,
+    pub received: Received,
+    pub last_recv_error: Option<quiche::Error>,
+    pub traffic: [Traffic; MOST_PATHS],
+    next_cid: u32,
+}
+
+impl Host {
+    pub fn new(quic: Connection, is_client: bool, connection: usize) -> Host {
+        Host {
+            quic,
+            is_client,
+            connection,
+            held: None,
+            wake_at: NEVER,
+            served_at: None,
+            sender: Sender::default(),
+            received: Received::default(),
+            last_recv_error: None,
+            traffic: Default::default(),
+            next_cid: 1,
+        }
+    }
+
+    /// Gives the peer all the connection IDs that it has room for.
+    pub fn supply_cids(&mut self) {
+        let (connection, is_client) = (self.connection, self.is_client);
+        let next = &mut self.next_cid;
+        mpq_driver::multipath::supply_cids(&mut self.quic, || {
+            let cid = cid(connection, is_client, *next);
+            *next += 1;
+            // Nobody forges resets here; a token only has to be its own.
+            let token = cid
+                .iter()
+                .fold(0, |token, byte| token << 8 | u128::from(*byte));
+            (cid, token)
+        });
+    }
+}
+
+/// The `n`-th connection ID of an end.
+pub fn cid(connection: usize, is_client: bool, n: u32) -> ConnectionId<'static> {
+    let host = (connection as u32) << 1 | u32::from(is_client);
+    let bytes = [host.to_be_bytes(), n.to_be_bytes()].concat();
+    ConnectionId::from_vec(bytes)
+}
+
+/// A flow's connection: what it is to do and what it did.
+pub struct ConnectionState {
+    pub name: String,
+    /// Index of its flow.
+    pub flow: usize,
+    pub routes: Vec<Route>,
+    /// Begin and, if it ended, end.
+    pub start: Nanos,
+    pub ended: Option<Nanos>,
+    pub established: Option<Nanos>,
+    /// Transfers or responses that came to their end.
+    pub completed: u64,
+    /// Seconds from request to last byte, for each of them.
+    pub times: Vec<f64>,
+    /// Why it failed.
+    pub failure: Option<String>,
+    /// Paths to open, and not before when.
+    pub wanted: Vec<(usize, Nanos)>,
+    /// Path IDs in use, with their paths.
+    pub open: Vec<(u64, usize)>,
+    /// How often a path could not be kept.
+    pub path_failures: u32,
+    pub next_stream: u64,
+    /// The request under way: its stream and its time.
+    pub request: Option<(u64, Nanos)>,
+    pub next_request: Nanos,
+}
+
+/// The transport settings of a flow's connections: the tools' own, and what the flow says.
+pub fn settings(flow: &Flow) -> TransportSettings {
+    let window = flow.flow_control.value.0;
+    TransportSettings {
+        congestion_controller: flow.cc.clone(),
+        scheduler: flow.scheduler.clone(),
+        max_data: window,
+        max_stream_data: window,
+        max_path_id: (flow.paths.len() > 1).then_some(2 * MOST_PATHS as u64),
+        hystart: flow.hystart,
+        // GREASE is there to find faults of others, and is noise here.
+        grease: false,
+        idle_timeout: Duration::from_secs(60),
+        ..TransportSettings::default()
+    }
+}
+
+/// quiche's configuration for one end of a flow's connections.
+pub fn configuration(flow: &Flow, is_client: bool) -> Result<quiche::Config, String> {
+    let tls = match is_client {
+        true => identity::client_tls(),
+        false => identity::server_tls(),
+    };
+    let tls = tls.map_err(|e| format!("no TLS: {e}"))?;
+    let mut config = settings(flow)
+        .to_quiche_with_tls(tls)
+        .map_err(|e| e.to_string())?;
+    config.verify_peer(false);
+    Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_name_their_path() {
+        for connection in [0, 1, 255, 256, 9_999] {
+            for path in 0..MOST_PATHS {
+                let client = address(connection, path, true);
+                let server = address(connection, path, false);
+                assert_eq!(path_between(client, server), Some(path));
+                assert_ne!(client, server);
+            }
+        }
+        let mixed = path_between(address(1, 0, true), address(1, 1, false));
+        assert_eq!(mixed, None);
+        assert_eq!(path_of("192.0.2.200:1".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn connection_ids_are_all_different() {
+        let mut seen = std::collections::BTreeSet::new();
+        for connection in 0..100 {
+            for is_client in [false, true] {
+                for n in 0..10 {
+                    assert!(seen.insert(cid(connection, is_client, n).to_vec()));
+                }
+            }
+        }
+    }
+}

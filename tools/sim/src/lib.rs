@@ -1,0 +1,23 @@
+//! Network experiments in virtual time.
+//!
+//! Real connections of the patched quiche over the link model of `mpq-wire`: no root, no noise, and
+//! the same packets from the same seed. `docs/scenarios.md` describes scenario and result files.
+//!
+//! ```text
+//! scenario  a file -> cases -> runs           campaign  all runs of a scenario, on all cores
+//! network   links and routes                  results   files of a run and of a campaign
+//! world     the event loop of one run         series    samples, windows, metrics
+//! host      one end of a connection           accept    rules about metrics
+//! ```
+
+pub mod accept;
+pub mod campaign;
+pub mod results;
+pub mod scenario;
+pub mod world;
+
+mod app;
+mod host;
+mod identity;
+mod network;
+mod series;

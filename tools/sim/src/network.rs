@@ -1,0 +1,265 @@
+//! Links and the ways through them.
+
+use std::path::Path as FilePath;
+use std::time::Duration;
+
+use mpq_wire::model;
+use mpq_wire::model::Change;
+use mpq_wire::model::Direction;
+use mpq_wire::model::DirectionConfig;
+use mpq_wire::model::Fate;
+use mpq_wire::model::Nanos;
+use mpq_wire::model::Seeds;
+use mpq_wire::model::ETHERNET_HEADER;
+
+use crate::scenario::load_trace;
+use crate::scenario::Aqm;
+use crate::scenario::Link;
+use crate::scenario::Path;
+use crate::scenario::Scenario;
+use crate::scenario::Way;
+
+/// IPv4 and UDP headers, which rate and queue of a link see besides the datagram, in bytes.
+pub const HEADER_BYTES: u64 = 28;
+
+impl Link {
+    /// One-way delay.
+    pub(crate) fn delay(&self, way: Way) -> Duration {
+        let own = self.direction(way).delay.map(|delay| delay.value.0);
+        let half = self.rtt.as_ref().map(|rtt| rtt.value.0 / 2);
+        own.or(half).unwrap_or_default()
+    }
+
+    /// Delay there and back.
+    pub(crate) fn round_trip(&self) -> Duration {
+        self.delay(Way::Up) + self.delay(Way::Down)
+    }
+}
+
+impl Scenario {
+    /// The links of a path, the client's first: index, and whether data that goes up passes it from
+    /// its first node to its second. An error says where the path does not hang together.
+    pub(crate) fn orient(&self, path: &Path) -> Result<Vec<(usize, bool)>, String> {
+        let find = |name: &String| {
+            let index = self.link.iter().position(|link| link.name == *name);
+            index.ok_or_else(|| format!("there is no link \"{name}\""))
+        };
+        let links = path
+            .links
+            .iter()
+            .map(find)
+            .collect::<Result<Vec<usize>, String>>()?;
+        let ends = |i: usize| self.link[links[i]].nodes.as_ref();
+        let mut oriented = Vec::with_capacity(links.len());
+        // Where the last link led to.
+        let mut at: Option<&String> = None;
+        for (i, link) in links.iter().enumerate() {
+            let Some([a, b]) = ends(i) else {
+                oriented.push((*link, true));
+                at = None;
+                continue;
+            };
+            let forward = match (at, links.get(i + 1).and_then(|_| ends(i + 1))) {
+                (Some(at), _) if at == a => true,
+                (Some(at), _) if at == b => false,
+                (Some(at), _) => {
+                    return Err(format!(
+                        "link \"{}\" does not begin at \"{at}\", where the one before it ends",
+                        path.links[i]
+                    ))
+                }
+                (None, Some(next)) if next.contains(b) => true,
+                (None, Some(next)) if next.contains(a) => false,
+                (None, _) => true,
+            };
+            at = Some(if forward { b } else { a });
+            oriented.push((*link, forward));
+        }
+        Ok(oriented)
+    }
+
+    /// The path of a name, which may be a link's.
+    fn path_named(&self, name: &str) -> Path {
+        let path = self.path.iter().find(|path| path.name == name).cloned();
+        path.unwrap_or_else(|| Path {
+            name: name.to_owned(),
+            links: vec![name.to_owned()],
+        })
+    }
+}
+
+/// What went through a link's direction so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LinkCounters {
+    /// IP bytes that reached the other end, or will.
+    pub delivered_bytes: u64,
+    /// Packets that found no room, or that queue management dropped.
+    pub queue_drops: u64,
+    /// Packets lost by chance or because the link was down.
+    pub losses: u64,
+    /// Packets that would have been marked.
+    pub marks: u64,
+}
+
+/// One direction of a link.
+pub struct LinkDirection {
+    pub name: String,
+    pub way: Way,
+    pub counters: LinkCounters,
+    model: Direction,
+    config: DirectionConfig,
+}
+
+impl LinkDirection {
+    /// When a datagram of `len` bytes that arrives at `now` comes out; `None`: never.
+    pub fn offer(&mut self, now: Nanos, len: usize) -> Option<Nanos> {
+        let ip_bytes = len as u64 + HEADER_BYTES;
+        match self.model.offer(now, ip_bytes as u32 + ETHERNET_HEADER) {
+            Fate::Deliver { due, .. } => {
+                self.counters.delivered_bytes += ip_bytes;
+                Some(due)
+            }
+            Fate::QueueDrop => {
+                self.counters.queue_drops += 1;
+                None
+            }
+            Fate::Lost { .. } | Fate::Down => {
+                self.counters.losses += 1;
+                None
+            }
+        }
+    }
+
+    /// The counters at `now`, and the bytes that wait.
+    pub fn state(&self, now: Nanos) -> (LinkCounters, u64) {
+        let counters = LinkCounters {
+            marks: self.model.marks(),
+            ..self.counters
+        };
+        (counters, self.model.queued_bytes(now))
+    }
+
+    /// The IP bytes that the link can carry from `from` to `to`; `None` without a limit.
+    pub fn capacity_bytes(&self, from: Nanos, to: Nanos) -> Option<f64> {
+        let mut is_up = true;
+        let mut at = 0;
+        let mut total = 0.0;
+        let mut rate = self.config.rate.map(|rate| rate.bits_per_second());
+        let mut trace = self.config.trace.as_deref();
+        let bytes = |rate: Option<u64>, trace: Option<&model::Trace>, a: Nanos, b: Nanos| {
+            let (a, b) = (a.clamp(from, to), b.clamp(from, to));
+            match (trace, rate) {
+                (Some(trace), _) => {
+                    let until = |t| trace.bytes_in(Duration::from_nanos(t));
+                    Some(until(b) - until(a))
+                }
+                (None, Some(rate)) => Some((b - a) as f64 / 8e9 * rate as f64),
+                (None, None) => None,
+            }
+        };
+        for event in self.config.schedule.events() {
+            if is_up {
+                total += bytes(rate, trace, at, event.at)?;
+            }
+            at = event.at;
+            match &event.change {
+                Change::Down => is_up = false,
+                Change::Up => is_up = true,
+                Change::Rate(new) => (rate, trace) = (Some(new.bits_per_second()), None),
+                Change::Delay(_) | Change::Loss(_) => {}
+            }
+        }
+        if is_up {
+            total += bytes(rate, trace, at, to)?;
+        }
+        Some(total)
+    }
+}
+
+/// The way of a path: directions by index, in the order that data passes them.
+#[derive(Clone, Debug, Default)]
+pub struct Route {
+    pub up: Vec<usize>,
+    pub down: Vec<usize>,
+}
+
+/// All links, both directions of each in turn.
+pub struct Network {
+    pub directions: Vec<LinkDirection>,
+}
+
+impl Network {
+    /// The links of `scenario`, whose random draws follow from `seed`.
+    pub fn new(scenario: &Scenario, folder: &FilePath, seed: u64) -> Result<Network, String> {
+        let mut directions = Vec::new();
+        for link in &scenario.link {
+            for way in [Way::Up, Way::Down] {
+                let config = config(link, way, folder)?;
+                let seeds = Seeds {
+                    master: seed,
+                    run: 0,
+                    link: link.name.clone(),
+                    way: match way {
+                        Way::Up => model::Way::AToB,
+                        Way::Down => model::Way::BToA,
+                    },
+                };
+                directions.push(LinkDirection {
+                    name: link.name.clone(),
+                    way,
+                    counters: LinkCounters::default(),
+                    model: Direction::new(&config, link.round_trip(), &seeds),
+                    config,
+                });
+            }
+        }
+        Ok(Network { directions })
+    }
+
+    /// The way of the path or link called `name`.
+    pub fn route(scenario: &Scenario, name: &str) -> Result<Route, String> {
+        let links = scenario.orient(&scenario.path_named(name))?;
+        let direction =
+            |(link, forward): &(usize, bool), up: bool| 2 * link + usize::from(*forward != up);
+        Ok(Route {
+            up: links.iter().map(|link| direction(link, true)).collect(),
+            down: links
+                .iter()
+                .rev()
+                .map(|link| direction(link, false))
+                .collect(),
+        })
+    }
+
+    /// The bytes that the slowest link of a way can carry from `from` to `to`.
+    pub fn route_capacity(&self, route: &[usize], from: Nanos, to: Nanos) -> Option<f64> {
+        let capacities = route
+            .iter()
+            .filter_map(|i| self.directions[*i].capacity_bytes(from, to));
+        capacities.reduce(f64::min)
+    }
+}
+
+fn config(link: &Link, way: Way, folder: &FilePath) -> Result<DirectionConfig, String> {
+    let own = link.direction(way);
+    let trace = own.trace.as_ref().map(|file| load_trace(file, folder));
+    Ok(DirectionConfig {
+        rate: own.rate.map(|rate| rate.value),
+        trace: trace.transpose()?,
+        delay: link.delay(way),
+        jitter: own.jitter.map(|jitter| jitter.value.0).unwrap_or_default(),
+        reordering: own.reorder.map(|reorder| reorder.value),
+        queue: own.queue.map(|queue| queue.value).unwrap_or_default(),
+        aqm: match own.aqm.unwrap_or_default() {
+            Aqm::Droptail => model::Aqm::DropTail,
+            Aqm::Codel => model::Aqm::CODEL,
+        },
+        mark: own.ecn.map(|ecn| ecn.value),
+        loss: own.loss.map(|loss| loss.value).unwrap_or_default(),
+        schedule: own
+            .schedule
+            .map(|schedule| schedule.value)
+            .unwrap_or_default(),
+        framing_overhead: 0,
+    })
+}

@@ -1,0 +1,318 @@
+//! What a scenario file says. `docs/scenarios.md` is the page for its authors.
+
+mod check;
+mod load;
+mod quantity;
+
+use std::collections::BTreeMap;
+
+use mpq_wire::model::LossModel;
+use mpq_wire::model::QueueLimit;
+use mpq_wire::model::Reordering;
+use mpq_wire::model::Schedule;
+use mpq_wire::units::Rate;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::accept::Rule;
+use crate::accept::Selection;
+
+pub(crate) use check::load_trace;
+pub(crate) use check::MOST_PATHS;
+pub use load::Case;
+pub use load::Document;
+pub use load::ScenarioError;
+pub use quantity::Size;
+pub use quantity::Text;
+pub use quantity::Time;
+
+/// One experiment: a question, links, paths, flows, and what is to be varied and judged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// What the experiment is to find out, in words.
+    pub question: String,
+    /// What is expected, in words.
+    pub expected: String,
+    /// Where it comes from, such as "CC-1, [CC] Fig. 5".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Assumptions and scalings that a reader of the results must know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notes: Option<String>,
+    /// Simulated time; a run ends earlier when every flow with an end has ended.
+    pub duration: Text<Time>,
+    /// One run for each seed.
+    #[serde(default = "one_seed")]
+    pub seeds: Vec<u64>,
+    /// Time between two rows of the series.
+    #[serde(default = "default_sample")]
+    pub sample: Text<Time>,
+    /// How long an endpoint lets arrivals gather before it handles them together.
+    #[serde(default = "default_gather")]
+    pub gather: Text<Time>,
+    /// Links, each with a rate, a delay and a queue in both directions.
+    pub link: Vec<Link>,
+    /// Ways from client to server over several links. A link is a path of its own name too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<Path>,
+    /// Connections and what they carry.
+    pub flow: Vec<Flow>,
+    /// Spans of time for which metrics are given as well.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub window: Vec<Window>,
+    /// Keys and the values that each of them takes: every combination is a case.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<String, Vec<serde_json::Value>>")]
+    pub sweep: BTreeMap<String, Vec<toml::Value>>,
+    /// Named sets of changes; every one is combined with every combination of the sweep.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub case: Vec<NamedCase>,
+    /// Rules that the medians over all seeds have to keep, in every case.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accept: Vec<Acceptance>,
+}
+
+/// Declares a table with the keys of a link's direction, after keys of its own.
+macro_rules! with_direction_keys {
+    ($(#[$meta:meta])* $name:ident { $($own:tt)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            $($own)*
+            /// Rate, such as "30 Mbit/s". Without it, and without a trace, there is no limit.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub rate: Option<Text<Rate>>,
+            /// File with a rate that varies, beside the scenario: CSV with the columns `t,rate`
+            /// (s, Mbit/s) if its name ends in .csv, else Mahimahi's format. It is repeated.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub trace: Option<String>,
+            /// One-way delay, such as "10 ms".
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub delay: Option<Text<Time>>,
+            /// Up to this is added to the delay of each packet, uniformly; packets keep their order.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub jitter: Option<Text<Time>>,
+            /// What waits at most: "1 BDP" (the default), "50 packets", "30 kB" or "100 ms".
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub queue: Option<Text<QueueLimit>>,
+            /// How the queue decides what to drop; "droptail" by default.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub aqm: Option<Aqm>,
+            /// Packets that find this much waiting are counted as marked: "30 packets", "10 ms".
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub ecn: Option<Text<QueueLimit>>,
+            /// "0.5 %", "gilbert:p=..%,r=..%", "gilbert-elliott:p=..%,r=..%,h=..%,k=..%", or
+            /// "packets:3,17", which counts from 0.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub loss: Option<Text<LossModel>>,
+            /// Which packets are held back and overtaken: "1 % by 5 ms".
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub reorder: Option<Text<Reordering>>,
+            /// Events: "down@2s,up@12s,rate=2 Mbit/s@20s,delay=30ms@25s,loss=1%@30s".
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub schedule: Option<Text<Schedule>>,
+        }
+    };
+}
+
+with_direction_keys! {
+    /// What one direction of a link has of its own.
+    #[derive(Default)]
+    Direction {}
+}
+
+with_direction_keys! {
+    /// One link. What stands at its top holds for both directions.
+    Link {
+        /// Its name, which is also that of the path over this link alone.
+        #[serde(deserialize_with = "quantity::name")]
+        pub name: String,
+        /// Round-trip time, half of which is each direction's delay: in place of `delay`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub rtt: Option<Text<Time>>,
+        /// The two nodes that it joins, for links of a graph.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub nodes: Option<[String; 2]>,
+        /// What differs from client to server.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub up: Option<Direction>,
+        /// What differs from server to client.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub down: Option<Direction>,
+    }
+}
+
+/// How a queue decides what to drop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Aqm {
+    /// What finds the queue full.
+    #[default]
+    Droptail,
+    /// CoDel (RFC 8289), target 5 ms, interval 100 ms.
+    Codel,
+}
+
+/// A way from client to server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Path {
+    /// Its name, other than any link's.
+    #[serde(deserialize_with = "quantity::name")]
+    pub name: String,
+    /// The links on the way, the client's first.
+    pub links: Vec<String>,
+}
+
+/// One connection, or `count` alike.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Flow {
+    /// Its name.
+    #[serde(deserialize_with = "quantity::name")]
+    pub name: String,
+    /// Names of paths or links. The handshake goes over the first; with several it is a multipath
+    /// connection, with one it is not.
+    pub paths: Vec<String>,
+    /// Congestion controller, by the name that `mpq get --cc` takes.
+    #[serde(default = "default_cc")]
+    pub cc: String,
+    /// Packet scheduler, by the name that `mpq get --sched` takes.
+    #[serde(default = "default_scheduler")]
+    pub scheduler: String,
+    /// Which way the data goes.
+    #[serde(default)]
+    pub direction: Way,
+    /// When the client sends its first packet.
+    #[serde(default = "zero_time")]
+    pub start: Text<Time>,
+    /// Each of the `count` connections starts up to this later, at random.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_spread: Option<Text<Time>>,
+    /// When it ends, whatever it was doing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Text<Time>>,
+    /// How many connections like this; with 2 and more they are called NAME-1, NAME-2 ...
+    #[serde(default = "one")]
+    pub count: u32,
+    /// Flow control window of connection and stream.
+    #[serde(default = "default_flow_control")]
+    pub flow_control: Text<Size>,
+    /// Slow start ends by HyStart++ where it sees the queue grow.
+    #[serde(default = "yes")]
+    pub hystart: bool,
+    /// A transfer of this size. Neither this nor `requests`: a transfer without end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<Text<Size>>,
+    /// Requests and responses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<Requests>,
+}
+
+/// Which way a flow's data goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Way {
+    /// From client to server.
+    Up,
+    /// From server to client.
+    #[default]
+    Down,
+}
+
+/// Responses of one size, each asked for on a stream of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Requests {
+    /// Bytes of a response.
+    pub response: Text<Size>,
+    /// From the end of one response to the next request.
+    #[serde(default = "zero_time")]
+    pub pause: Text<Time>,
+    /// How many; without it they go on until the flow's end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+}
+
+/// A span of time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Window {
+    /// Its name.
+    #[serde(deserialize_with = "quantity::name")]
+    pub name: String,
+    /// Its begin.
+    pub from: Text<Time>,
+    /// Its end.
+    pub to: Text<Time>,
+}
+
+/// One case: keys and their values.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NamedCase {
+    /// Its name.
+    #[serde(deserialize_with = "quantity::name")]
+    pub name: String,
+    /// What it sets, by the same keys as `sweep`.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
+    pub set: BTreeMap<String, toml::Value>,
+}
+
+/// A rule that is to hold.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Acceptance {
+    /// Such as "flow.mp.path.p1.utilisation <= 0.3".
+    pub rule: Text<Rule>,
+    /// What the paper says, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paper: Option<String>,
+    /// The cases that it is for, such as "cc=lia"; all without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cases: Option<Text<Selection>>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn one_seed() -> Vec<u64> {
+    vec![1]
+}
+
+fn text<T: std::str::FromStr<Err = String>>(text: &str) -> Text<T> {
+    text.parse().expect("a constant of this file")
+}
+
+fn zero_time() -> Text<Time> {
+    text("0 s")
+}
+
+fn default_sample() -> Text<Time> {
+    text("100 ms")
+}
+
+fn default_gather() -> Text<Time> {
+    text("100 us")
+}
+
+fn default_flow_control() -> Text<Size> {
+    text("64 MB")
+}
+
+fn default_cc() -> String {
+    mpq_driver::TransportSettings::default().congestion_controller
+}
+
+fn default_scheduler() -> String {
+    mpq_driver::TransportSettings::default().scheduler
+}

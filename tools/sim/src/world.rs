@@ -1,0 +1,685 @@
+//! One run: an event queue in virtual time, links, and the connections on them.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::collections::BinaryHeap;
+use std::fs::File;
+use std::hash::Hasher;
+use std::io::BufWriter;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use std::time::Instant;
+
+use mpq_driver::PathChange;
+use mpq_wire::model;
+use mpq_wire::model::Nanos;
+use mpq_wire::model::Purpose;
+use mpq_wire::model::Seeds;
+use siphasher::sip::SipHasher13;
+
+use crate::app;
+use crate::host;
+use crate::host::ConnectionState;
+use crate::host::Host;
+use crate::host::NEVER;
+use crate::network::Network;
+use crate::scenario::Flow;
+use crate::scenario::Scenario;
+use crate::scenario::Way;
+use crate::series::Series;
+
+/// Room for a datagram; larger than any that the connections send.
+const SLOT: usize = 1500;
+
+/// The code of a clean end on the wire: HTTP/3's H3_NO_ERROR.
+const NO_ERROR: u64 = 0x100;
+
+/// Pause before a path that failed is opened again, doubled for every further failure.
+const REOPEN_AFTER: Nanos = 250_000_000;
+
+/// Events between two looks at the flag that ends a run early.
+const EVENTS_A_LOOK: u64 = 4096;
+
+/// What a run needs besides the scenario.
+pub struct Options<'a> {
+    /// The folder that traces are relative to.
+    pub folder: &'a Path,
+    pub seed: u64,
+    /// Where series and qlog go; without it neither is written.
+    pub out: Option<&'a Path>,
+    /// Whether to write qlog.
+    pub qlog: bool,
+    /// Ends the run early when set.
+    pub stop: &'a AtomicBool,
+    /// Simulated nanoseconds so far, for those who watch.
+    pub progress: &'a AtomicU64,
+}
+
+/// What came out of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Why it failed, if it did.
+    pub failure: Option<String>,
+    /// How long it was.
+    pub simulated: Duration,
+    /// By their names in `docs/scenarios.md`.
+    pub metrics: BTreeMap<String, f64>,
+    /// Packets that were sent.
+    pub packets: u64,
+    /// Hash over time, sender, path and size of each.
+    pub packet_log: u64,
+}
+
+impl Outcome {
+    /// A run that could not begin.
+    pub(crate) fn failed(reason: String) -> Outcome {
+        Outcome {
+            failure: Some(reason),
+            simulated: Duration::ZERO,
+            metrics: BTreeMap::new(),
+            packets: 0,
+            packet_log: 0,
+        }
+    }
+}
+
+/// A run that did not come to an outcome.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// It was to stop.
+    #[error("interrupted")]
+    Interrupted,
+    /// A file could not be written.
+    #[error("cannot write to {0}: {1}")]
+    Write(String, std::io::Error),
+    /// The scenario or its files changed since they were checked.
+    #[error("{0}")]
+    Setup(String),
+}
+
+/// Runs `scenario`, which is one case, to its end. The same scenario and seed give the same packets.
+pub fn run(scenario: &Scenario, options: &Options) -> Result<Outcome, RunError> {
+    let base = Instant::now();
+    let _reset = Reset;
+    quiche::clock::set(Some(base));
+    quiche::rand::seed(Some(options.seed));
+    World::new(scenario, options, base)?.run()
+}
+
+/// Gives the thread back its clock and its random numbers.
+struct Reset;
+
+impl Drop for Reset {
+    fn drop(&mut self) {
+        quiche::clock::set(None);
+        quiche::rand::seed(None);
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// The packet in this slot comes to the end of a link.
+    Arrive(u32),
+    /// A host is to be served.
+    Wake(u32),
+    /// A connection begins.
+    Start(u32),
+    /// A connection ends.
+    Stop(u32),
+    Sample,
+}
+
+/// A datagram under way.
+struct Packet {
+    len: u16,
+    /// Links passed.
+    hop: u8,
+    path: u8,
+    /// The host that sent it.
+    from: u32,
+    buf: [u8; SLOT],
+}
+
+/// Slots for packets, which are used again and again.
+#[derive(Default)]
+struct Pool {
+    packets: Vec<Packet>,
+    free: Vec<u32>,
+}
+
+impl Pool {
+    fn take(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.packets.push(Packet {
+                len: 0,
+                hop: 0,
+                path: 0,
+                from: 0,
+                buf: [0; SLOT],
+            });
+            (self.packets.len() - 1) as u32
+        })
+    }
+}
+
+pub(crate) struct World<'a> {
+    scenario: &'a Scenario,
+    options: &'a Options<'a>,
+    base: Instant,
+    pub(crate) now: Nanos,
+    end: Nanos,
+    gather: Nanos,
+    events: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
+    event_count: u64,
+    pub(crate) network: Network,
+    /// Client and server of each connection in turn, from when they exist.
+    pub(crate) hosts: Vec<Option<Host>>,
+    pub(crate) connections: Vec<ConnectionState>,
+    pool: Pool,
+    scratch: Vec<u8>,
+    /// Connections that came to their end.
+    ended: usize,
+    packets: u64,
+    log: SipHasher13,
+}
+
+impl<'a> World<'a> {
+    fn new(
+        scenario: &'a Scenario,
+        options: &'a Options<'a>,
+        base: Instant,
+    ) -> Result<World<'a>, RunError> {
+        let network =
+            Network::new(scenario, options.folder, options.seed).map_err(RunError::Setup)?;
+        let mut connections = Vec::new();
+        for (index, flow) in scenario.flow.iter().enumerate() {
+            let routes = flow.paths.iter().map(|name| Network::route(scenario, name));
+            let routes: Vec<_> = routes.collect::<Result<_, _>>().map_err(RunError::Setup)?;
+            let mut draws = Seeds {
+                master: options.seed,
+                run: 0,
+                link: flow.name.clone(),
+                way: model::Way::AToB,
+            }
+            .generator(Purpose::Start);
+            for i in 1..=flow.count {
+                let name = match flow.count {
+                    1 => flow.name.clone(),
+                    _ => format!("{}-{i}", flow.name),
+                };
+                let spread = flow
+                    .start_spread
+                    .as_ref()
+                    .map_or(Duration::ZERO, |s| s.value.0);
+                let late = spread.mul_f64(draws.unit());
+                connections.push(ConnectionState {
+                    name,
+                    flow: index,
+                    wanted: (1..routes.len()).map(|path| (path, 0)).collect(),
+                    routes: routes.clone(),
+                    start: (flow.start.value.0 + late).as_nanos() as Nanos,
+                    ended: None,
+                    established: None,
+                    completed: 0,
+                    times: Vec::new(),
+                    failure: None,
+                    open: vec![(0, 0)],
+                    path_failures: 0,
+                    next_stream: 0,
+                    request: None,
+                    next_request: 0,
+                });
+            }
+        }
+        Ok(World {
+            scenario,
+            options,
+            base,
+            now: 0,
+            end: scenario.duration.value.0.as_nanos() as Nanos,
+            gather: scenario.gather.value.0.as_nanos() as Nanos,
+            events: BinaryHeap::new(),
+            event_count: 0,
+            network,
+            hosts: (0..2 * connections.len()).map(|_| None).collect(),
+            connections,
+            pool: Pool::default(),
+            scratch: Vec::new(),
+            ended: 0,
+            packets: 0,
+            log: SipHasher13::new(),
+        })
+    }
+
+    pub(crate) fn flow_of(&self, connection: usize) -> &'a Flow {
+        &self.scenario.flow[self.connections[connection].flow]
+    }
+
+    pub(crate) fn flow_of_state(&self, state: &ConnectionState) -> &'a Flow {
+        &self.scenario.flow[state.flow]
+    }
+
+    pub(crate) fn flows(&self) -> impl Iterator<Item = &'a Flow> {
+        self.scenario.flow.iter()
+    }
+
+    fn run(mut self) -> Result<Outcome, RunError> {
+        for i in 0..self.connections.len() {
+            let start = self.connections[i].start;
+            self.push(start, Event::Start(i as u32));
+            if let Some(stop) = &self.flow_of(i).stop {
+                self.push(stop.value.0.as_nanos() as Nanos, Event::Stop(i as u32));
+            }
+        }
+        let mut series = Series::new(self.scenario, self.options.out, &self)?;
+        let sample = self.scenario.sample.value.0.as_nanos() as Nanos;
+        self.push(sample, Event::Sample);
+
+        while let Some(Reverse((at, _, event))) = self.events.pop() {
+            if at > self.end {
+                self.now = self.end;
+                break;
+            }
+            self.now = at;
+            self.event_count += 1;
+            if self.event_count.is_multiple_of(EVENTS_A_LOOK) {
+                if self.options.stop.load(Ordering::Relaxed) {
+                    return Err(RunError::Interrupted);
+                }
+                self.options.progress.store(at, Ordering::Relaxed);
+            }
+            match event {
+                Event::Arrive(slot) => self.arrive(slot)?,
+                Event::Wake(host) => {
+                    let is_current = self.hosts[host as usize]
+                        .as_ref()
+                        .is_some_and(|host| host.wake_at == at);
+                    if is_current {
+                        self.serve(host as usize);
+                    }
+                }
+                Event::Start(connection) => self.start(connection as usize)?,
+                Event::Stop(connection) => self.finish(connection as usize, None),
+                Event::Sample => {
+                    series.sample(&self)?;
+                    self.push(at + sample, Event::Sample);
+                }
+            }
+            if self.ended == self.connections.len() {
+                break;
+            }
+        }
+        let metrics = series.finish(&self)?;
+        let failures: Vec<String> = self
+            .connections
+            .iter()
+            .filter_map(|c| {
+                c.failure
+                    .as_ref()
+                    .map(|why| format!("flow {}: {why}", c.name))
+            })
+            .collect();
+        Ok(Outcome {
+            failure: (!failures.is_empty()).then(|| failures.join("; ")),
+            simulated: Duration::from_nanos(self.now),
+            metrics,
+            packets: self.packets,
+            packet_log: self.log.finish(),
+        })
+    }
+
+    fn push(&mut self, at: Nanos, event: Event) {
+        self.event_count += 1;
+        self.events.push(Reverse((at, self.event_count, event)));
+    }
+
+    fn set_clock(&self) -> Instant {
+        let now = self.base + Duration::from_nanos(self.now);
+        quiche::clock::set(Some(now));
+        now
+    }
+
+    fn start(&mut self, connection: usize) -> Result<(), RunError> {
+        self.set_clock();
+        let quic = self.connect(connection, true)?;
+        self.hosts[2 * connection] = Some(Host::new(quic, true, connection));
+        self.serve(2 * connection);
+        Ok(())
+    }
+
+    /// A connection's client or server, with its qlog if that is asked for.
+    fn connect(&self, connection: usize, is_client: bool) -> Result<quiche::Connection, RunError> {
+        let failed = |e: quiche::Error| RunError::Setup(format!("no connection: {e}"));
+        let mut config =
+            host::configuration(self.flow_of(connection), is_client).map_err(RunError::Setup)?;
+        let scid = host::cid(connection, is_client, 0);
+        let local = host::address(connection, 0, is_client);
+        let peer = host::address(connection, 0, !is_client);
+        let mut quic = match is_client {
+            true => quiche::connect(None, &scid, local, peer, &mut config),
+            false => quiche::accept(&scid, None, local, peer, &mut config),
+        }
+        .map_err(failed)?;
+        if let Some(out) = self.options.out.filter(|_| self.options.qlog) {
+            let side = if is_client { "client" } else { "server" };
+            let name = &self.connections[connection].name;
+            let path = out.join(format!("{name}-{side}.sqlog"));
+            let file =
+                File::create(&path).map_err(|e| RunError::Write(path.display().to_string(), e))?;
+            quic.set_qlog(Box::new(BufWriter::new(file)), name.clone(), side.into());
+        }
+        Ok(quic)
+    }
+
+    /// Sends the packet in `slot` into its next link, or hands it over.
+    fn arrive(&mut self, slot: u32) -> Result<(), RunError> {
+        let packet = &mut self.pool.packets[slot as usize];
+        let (from, path, hop, len) = (
+            packet.from as usize,
+            usize::from(packet.path),
+            usize::from(packet.hop),
+            usize::from(packet.len),
+        );
+        packet.hop += 1;
+        let connection = from / 2;
+        let route = &self.connections[connection].routes[path];
+        let links = match from.is_multiple_of(2) {
+            true => &route.up,
+            false => &route.down,
+        };
+        let Some(link) = links.get(hop) else {
+            return self.deliver(slot, from ^ 1);
+        };
+        match self.network.directions[*link].offer(self.now, len) {
+            Some(due) => self.push(due, Event::Arrive(slot)),
+            None => self.pool.free.push(slot),
+        }
+        Ok(())
+    }
+
+    fn deliver(&mut self, slot: u32, to: usize) -> Result<(), RunError> {
+        self.set_clock();
+        let connection = to / 2;
+        let is_client = to.is_multiple_of(2);
+        if self.hosts[to].is_none() {
+            let quic = self.connect(connection, is_client)?;
+            self.hosts[to] = Some(Host::new(quic, is_client, connection));
+        }
+        let host = self.hosts[to].as_mut().expect("was made");
+        let packet = &mut self.pool.packets[slot as usize];
+        let (path, len) = (usize::from(packet.path), usize::from(packet.len));
+        let info = quiche::RecvInfo {
+            from: host::address(connection, path, !is_client),
+            to: host::address(connection, path, is_client),
+        };
+        let traffic = &mut host.traffic[path];
+        traffic.received_packets += 1;
+        traffic.received_bytes += len as u64;
+        if let Err(e) = host.quic.recv(&mut packet.buf[..len], info) {
+            if e != quiche::Error::Done {
+                host.last_recv_error = Some(e);
+            }
+        }
+        self.pool.free.push(slot);
+        let at = host
+            .served_at
+            .map_or(self.now, |served| self.now.max(served + self.gather));
+        self.wake(to, at);
+        Ok(())
+    }
+
+    /// Makes sure that a host is served at `at`, or before.
+    fn wake(&mut self, host: usize, at: Nanos) {
+        if let Some(state) = self.hosts[host].as_mut().filter(|state| at < state.wake_at) {
+            state.wake_at = at;
+            self.push(at, Event::Wake(host as u32));
+        }
+    }
+
+    /// Timers, events, application, sending; then the next time.
+    fn serve(&mut self, index: usize) {
+        let now = self.set_clock();
+        let Some(mut host) = self.hosts[index].take() else {
+            return;
+        };
+        host.wake_at = NEVER;
+        host.served_at = Some(self.now);
+        if host.quic.timeout_instant().is_some_and(|at| at <= now) {
+            host.quic.on_timeout();
+        }
+        let application = self.step(&mut host);
+        self.send(index, &mut host);
+        if host.quic.is_closed() {
+            let connection = host.connection;
+            let reason = mpq_driver::close_reason(
+                &host.quic,
+                host.last_recv_error,
+                host::address(connection, 0, !host.is_client),
+                host::settings(self.flow_of(connection)).idle_timeout,
+            );
+            self.hosts[index] = Some(host);
+            if self.connections[connection].ended.is_none() {
+                self.finish(connection, Some(reason.to_string()));
+            }
+            return;
+        }
+        let timer = host.quic.timeout_instant().map_or(NEVER, |at| {
+            at.saturating_duration_since(self.base).as_nanos() as Nanos
+        });
+        // What is due within the gathering time leaves together.
+        let release = host
+            .held
+            .map_or(NEVER, |(_, at, _)| at.saturating_sub(self.gather));
+        let next = timer.min(release).min(application);
+        self.hosts[index] = Some(host);
+        if next < NEVER {
+            // A timer that did not move would keep time from passing.
+            self.wake(index, next.max(self.now + 1_000));
+        }
+    }
+
+    /// What the host's own events and its application want. Returns when they want to be asked again.
+    fn step(&mut self, host: &mut Host) -> Nanos {
+        let connection = host.connection;
+        let flow = self.flow_of(connection);
+        while let Some(event) = host.quic.path_event_next() {
+            let change = mpq_driver::multipath::on_event(&mut host.quic, event);
+            if let (true, Some(PathChange::Abandoned { path_id, .. })) = (host.is_client, change) {
+                self.on_abandoned(connection, path_id);
+            }
+        }
+        if !host.quic.is_established() {
+            return NEVER;
+        }
+        host.supply_cids();
+        let state = &mut self.connections[connection];
+        if state.ended.is_some() {
+            return NEVER;
+        }
+        let mut next = NEVER;
+        if host.is_client {
+            state.established.get_or_insert(self.now);
+            next = open_paths(host, state, self.now);
+        }
+        match (host.is_client, flow.direction) {
+            (true, Way::Down) => {
+                app::read(&mut host.quic, &mut self.scratch, &mut host.received);
+                next = next.min(self.step_client(host));
+            }
+            (true, Way::Up) => {
+                if state.request.is_none() {
+                    let bytes = flow.size.as_ref().map_or(app::ENDLESS, |size| size.value.0);
+                    host.sender.start(0, bytes);
+                    state.request = Some((0, self.now));
+                }
+                host.sender.pump(&mut host.quic);
+            }
+            (false, Way::Down) => {
+                app::serve(&mut host.quic, &mut host.sender);
+                host.sender.pump(&mut host.quic);
+            }
+            (false, Way::Up) => {
+                app::read(&mut host.quic, &mut self.scratch, &mut host.received);
+                if !host.received.finished.is_empty() {
+                    state.completed = 1;
+                    state.times.push((self.now - state.start) as f64 / 1e9);
+                    state.ended = Some(self.now);
+                    self.ended += 1;
+                    let _ = host.quic.close(true, NO_ERROR, b"");
+                }
+            }
+        }
+        next
+    }
+
+    /// The downloading client: sends requests, counts responses.
+    fn step_client(&mut self, host: &mut Host) -> Nanos {
+        let flow = self.flow_of(host.connection);
+        let state = &mut self.connections[host.connection];
+        let (bytes, count, pause) = match (&flow.requests, &flow.size) {
+            (Some(r), _) => (r.response.value.0, r.count, r.pause.value.0),
+            (None, Some(size)) => (size.value.0, Some(1), Duration::ZERO),
+            (None, None) => (app::ENDLESS, None, Duration::ZERO),
+        };
+        for stream in host.received.finished.drain(..) {
+            let Some((_, began)) = state.request.take_if(|(under_way, _)| *under_way == stream)
+            else {
+                continue;
+            };
+            // A transfer's time includes the handshake, a response's does not.
+            let from = if flow.requests.is_some() {
+                began
+            } else {
+                state.start
+            };
+            state.times.push((self.now - from) as f64 / 1e9);
+            state.completed += 1;
+            state.next_request = self.now + pause.as_nanos() as Nanos;
+        }
+        if count.is_some_and(|count| state.completed >= count) {
+            state.ended = Some(self.now);
+            self.ended += 1;
+            let _ = host.quic.close(true, NO_ERROR, b"");
+            return NEVER;
+        }
+        if state.request.is_some() {
+            return NEVER;
+        }
+        if state.next_request > self.now {
+            return state.next_request;
+        }
+        match app::request(&mut host.quic, state.next_stream, bytes) {
+            Ok(()) => {
+                state.request = Some((state.next_stream, self.now));
+                state.next_stream += 4;
+                NEVER
+            }
+            // The peer's limit on streams: it grows with what comes from the peer.
+            Err(_) => NEVER,
+        }
+    }
+
+    fn on_abandoned(&mut self, connection: usize, path_id: u64) {
+        let state = &mut self.connections[connection];
+        let Some(at) = state.open.iter().position(|(id, _)| *id == path_id) else {
+            return;
+        };
+        let (_, path) = state.open.swap_remove(at);
+        let pause = REOPEN_AFTER << state.path_failures.min(8);
+        state.path_failures += 1;
+        state.wanted.push((path, self.now + pause));
+    }
+
+    /// Sends what may be sent, and keeps one packet that is to leave later.
+    fn send(&mut self, index: usize, host: &mut Host) {
+        let due = self.now + self.gather;
+        loop {
+            let (slot, path) = match host.held.take() {
+                Some((slot, at, path)) if at > due => {
+                    host.held = Some((slot, at, path));
+                    return;
+                }
+                Some((slot, _, path)) => (slot, path),
+                None => {
+                    let slot = self.pool.take();
+                    let packet = &mut self.pool.packets[slot as usize];
+                    let Ok((len, info)) = host.quic.send(&mut packet.buf) else {
+                        self.pool.free.push(slot);
+                        return;
+                    };
+                    let Some(path) = host::path_between(info.from, info.to) else {
+                        // No link joins addresses of two paths.
+                        self.pool.free.push(slot);
+                        continue;
+                    };
+                    packet.len = len as u16;
+                    packet.hop = 0;
+                    packet.path = path as u8;
+                    packet.from = index as u32;
+                    let at = info.at.saturating_duration_since(self.base).as_nanos() as Nanos;
+                    if at > due {
+                        host.held = Some((slot, at, path));
+                        return;
+                    }
+                    (slot, path)
+                }
+            };
+            let len = self.pool.packets[slot as usize].len;
+            let traffic = &mut host.traffic[path];
+            traffic.sent_packets += 1;
+            traffic.sent_bytes += u64::from(len);
+            self.packets += 1;
+            self.log.write_u64(self.now);
+            self.log
+                .write_u64((index as u64) << 32 | (path as u64) << 16 | u64::from(len));
+            self.push(self.now, Event::Arrive(slot));
+        }
+    }
+
+    /// Ends a connection, with the reason if it failed.
+    fn finish(&mut self, connection: usize, failure: Option<String>) {
+        let state = &mut self.connections[connection];
+        if state.ended.is_some() {
+            return;
+        }
+        state.ended = Some(self.now);
+        self.ended += 1;
+        let is_clean = failure.is_none();
+        state.failure = failure;
+        self.set_clock();
+        let client = 2 * connection;
+        if let Some(host) = self.hosts[client].as_mut().filter(|_| is_clean) {
+            let _ = host.quic.close(true, NO_ERROR, b"");
+            self.serve(client);
+        }
+    }
+}
+
+/// Opens the paths whose time has come. Returns when the next one's comes.
+fn open_paths(host: &mut Host, state: &mut ConnectionState, now: Nanos) -> Nanos {
+    if !host.quic.is_multipath() {
+        return NEVER;
+    }
+    let mut next = NEVER;
+    let open = &mut state.open;
+    state.wanted.retain(|&(path, at)| {
+        if at > now {
+            next = next.min(at);
+            return true;
+        }
+        let local = host::address(host.connection, path, true);
+        let peer = host::address(host.connection, path, false);
+        match mpq_driver::multipath::open_path(&mut host.quic, local, peer) {
+            Ok(path_id) => {
+                open.push((path_id, path));
+                false
+            }
+            // Not yet confirmed, or connection IDs are missing: both come in packets.
+            Err(_) => true,
+        }
+    });
+    next
+}

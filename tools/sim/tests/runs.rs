@@ -1,0 +1,206 @@
+//! Runs of small scenarios, judged by what theory says and by repetition.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU64;
+
+use mpq_sim::scenario::Document;
+use mpq_sim::world;
+use mpq_sim::world::Outcome;
+
+fn document(text: &str) -> Document {
+    let head = "question = 'q'\nexpected = 'e'\n";
+    Document::parse(Path::new("x.toml"), format!("{head}{text}"), &[], None).unwrap()
+}
+
+fn run(text: &str, seed: u64) -> Outcome {
+    let options = world::Options {
+        folder: Path::new("."),
+        seed,
+        out: None,
+        qlog: false,
+        stop: &AtomicBool::new(false),
+        progress: &AtomicU64::new(0),
+    };
+    world::run(&document(text).cases[0].scenario, &options).unwrap()
+}
+
+const TWO_LINKS: &str = r#"
+duration = "10 s"
+[[link]]
+name = "wifi"
+rate = "30 Mbit/s"
+rtt = "20 ms"
+loss = "0.1 %"
+[[link]]
+name = "lte"
+rate = "20 Mbit/s"
+rtt = "50 ms"
+jitter = "2 ms"
+[[flow]]
+name = "mp"
+paths = ["wifi", "lte"]
+cc = "olia"
+[[flow]]
+name = "bg"
+paths = ["lte"]
+count = 2
+start_spread = "1 s"
+"#;
+
+#[test]
+fn the_same_seed_gives_the_same_packets() {
+    let (first, again, other) = (run(TWO_LINKS, 1), run(TWO_LINKS, 1), run(TWO_LINKS, 2));
+    assert!(first.packets > 20_000, "{}", first.packets);
+    assert_eq!(first, again);
+    assert_ne!(first.packet_log, other.packet_log);
+}
+
+#[test]
+fn one_flow_fills_one_link() {
+    let outcome = run(
+        r#"
+        duration = "20 s"
+        [[link]]
+        name = "l"
+        rate = "10 Mbit/s"
+        rtt = "40 ms"
+        [[flow]]
+        name = "f"
+        paths = ["l"]
+        [[window]]
+        name = "steady"
+        from = "5 s"
+        to = "20 s""#,
+        1,
+    );
+    assert_eq!(outcome.failure, None);
+    let metric = |name: &str| outcome.metrics[name];
+    // A queue of one BDP keeps CUBIC's link busy. Headers: 28 bytes of IP and UDP, about 30 of QUIC.
+    assert!(metric("window.steady.link.l.down.utilisation") > 0.99);
+    assert!(metric("window.steady.flow.f.goodput_mbps") > 9.4);
+    // 40 ms and at most 40 ms of queue, and what gathering adds.
+    let srtt_ms = metric("window.steady.flow.f.path.l.mean_srtt_ms");
+    assert!((55.0..81.0).contains(&srtt_ms), "{srtt_ms}");
+    // Two round trips until the client has the server's certificate and all.
+    let handshake_ms = metric("flow.f.handshake_ms");
+    assert!((40.0..130.0).contains(&handshake_ms), "{handshake_ms}");
+}
+
+#[test]
+fn a_transfer_ends_and_takes_the_time_that_the_links_need() {
+    for direction in ["up", "down"] {
+        let outcome = run(
+            &format!(
+                r#"
+                duration = "60 s"
+                [[link]]
+                name = "a"
+                rate = "20 Mbit/s"
+                rtt = "20 ms"
+                [[link]]
+                name = "b"
+                rate = "10 Mbit/s"
+                rtt = "20 ms"
+                [[flow]]
+                name = "f"
+                paths = ["a", "b"]
+                direction = "{direction}"
+                size = "10 MB""#
+            ),
+            1,
+        );
+        assert_eq!(outcome.failure, None, "{direction}");
+        // 80 Mbit over 30 Mbit/s: 2.67 s, and headers, handshake and start-up.
+        let seconds = outcome.metrics["flow.f.completion_s"];
+        assert!((2.7..3.5).contains(&seconds), "{direction}: {seconds} s");
+        assert_eq!(
+            outcome.metrics["flow.f.delivered_bytes"], 1e7,
+            "{direction}"
+        );
+        assert!(outcome.simulated.as_secs_f64() < 4.0);
+    }
+}
+
+#[test]
+fn requests_take_a_round_trip_and_their_bytes() {
+    let outcome = run(
+        r#"
+        duration = "60 s"
+        [[link]]
+        name = "l"
+        rate = "100 Mbit/s"
+        rtt = "100 ms"
+        [[flow]]
+        name = "f"
+        paths = ["l"]
+        requests = { response = "1000 bytes", pause = "500 ms", count = 10 }"#,
+        1,
+    );
+    assert_eq!(outcome.metrics["flow.f.completed"], 10.0);
+    let seconds = outcome.metrics["flow.f.completion_s"];
+    assert!((0.1..0.102).contains(&seconds), "{seconds} s");
+}
+
+#[test]
+fn a_dead_link_fails_a_single_path_and_not_a_multipath_connection() {
+    let links = r#"
+        duration = "120 s"
+        [[link]]
+        name = "a"
+        rate = "10 Mbit/s"
+        rtt = "20 ms"
+        schedule = "down@2s"
+        [[link]]
+        name = "b"
+        rate = "10 Mbit/s"
+        rtt = "20 ms"
+        [[flow]]
+        name = "f"
+        size = "10 MB"
+        "#;
+    let alone = run(&format!("{links} paths = ['a']"), 1);
+    let why = alone.failure.expect("nothing comes over a dead link");
+    assert!(why.starts_with("flow f: "), "{why}");
+    let both = run(&format!("{links} paths = ['a', 'b']"), 1);
+    assert_eq!(both.failure, None);
+    // 80 Mbit: up to 2 s at 20 Mbit/s, the rest at 10.
+    let seconds = both.metrics["flow.f.completion_s"];
+    assert!((6.0..8.0).contains(&seconds), "{seconds} s");
+}
+
+#[test]
+fn a_graph_shares_its_bottleneck() {
+    let outcome = run(
+        r#"
+        duration = "20 s"
+        [[link]]
+        name = "left"
+        nodes = ["client", "r1"]
+        delay = "1 ms"
+        [[link]]
+        name = "core"
+        nodes = ["r2", "r1"]
+        rtt = "30 ms"
+        down = { rate = "100 Mbit/s" }
+        up = { rate = "8 Mbit/s" }
+        [[path]]
+        name = "p"
+        links = ["left", "core"]
+        [[flow]]
+        name = "a"
+        paths = ["p"]
+        [[flow]]
+        name = "b"
+        paths = ["p"]
+        start = "1 s""#,
+        1,
+    );
+    // The core is passed from its second node to its first on the way up: data that goes down
+    // passes it from first to second, which is its `up`.
+    let metric = |name: &str| outcome.metrics[name];
+    assert!(metric("link.core.up.utilisation") > 0.9);
+    assert!(metric("link.core.down.utilisation") < 0.1);
+    assert!(metric("total.goodput_mbps") < 8.0);
+    assert!(metric("total.jain") > 0.6);
+}
