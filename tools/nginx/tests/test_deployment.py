@@ -129,6 +129,8 @@ def test_unit(tmp_path):
         pytest.skip("no systemd-analyze here: systemd has it")
     text = (CONF / "nginx-quic.service").read_text()
     assert "/usr/local/nginx/sbin/nginx " in text
+    # Under ProtectSystem=full nginx could not make its folders there.
+    assert "\nReadWritePaths=/usr/local/nginx\n" in text
     unit = tmp_path / "nginx-quic.service"
     unit.write_text(text.replace("/usr/local/nginx/sbin/nginx ", f"{NGINX} "))
     run = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, timeout=60)
