@@ -135,8 +135,9 @@ http {{
         self.stderr = open(self.directory / "logs/stderr.log", "ab")
         self.master = subprocess.Popen([NGINX, "-p", self.directory, "-c", self.config],
                                        stderr=self.stderr, env=ENVIRONMENT)
-        self.wait_for(lambda: (self.directory / "nginx.pid").exists() and self.workers(),
-                      "nginx did not start")
+        # nginx makes the file before it writes into it.
+        pid = self.directory / "nginx.pid"
+        self.wait_for(lambda: pid.exists() and pid.read_text() and self.workers(), "nginx did not start")
         # The workers' event loops.
         time.sleep(0.2)
 

@@ -102,8 +102,10 @@ class Client(QuicConnectionProtocol):
 
 @asynccontextmanager
 async def connection(port: int, host: str = "127.0.0.1", name: str = "localhost",
-                     wait_connected: bool = True, tickets: list | None = None, **options):
-    """A Client of the server at host and port, whose certificate is not checked."""
+                     wait_connected: bool = True, tickets: list | None = None,
+                     tokens: list | None = None, **options):
+    """A Client of the server at host and port, whose certificate is not checked. `tickets` and `tokens` gather what
+    the server gives for the next connection."""
     configuration = QuicConfiguration(
         is_client=True, alpn_protocols=H3_ALPN, server_name=name, verify_mode=ssl.CERT_NONE,
         **options,
@@ -112,6 +114,7 @@ async def connection(port: int, host: str = "127.0.0.1", name: str = "localhost"
         host, port, configuration=configuration, create_protocol=Client,
         wait_connected=wait_connected,
         session_ticket_handler=tickets.append if tickets is not None else None,
+        token_handler=tokens.append if tokens is not None else None,
     ) as client:
         yield client
 

@@ -8,6 +8,7 @@ import pytest
 
 import h3
 import hostile
+from conftest import SANITIZED
 from hostile import RawClient, bounded, bystander, drive, loud_lines, metric
 
 CONFIGURATION = "quic_multipath on;"
@@ -62,9 +63,9 @@ def test_flood_of_true_initials(make_nginx, mpq, retry):
         nginx.wait_for(lambda: metric(nginx, "nginx_quic_connections") <= 2, "handshakes stay for ever", 30)
     print("memory after each flood, KB:", peaks)
     # What the first flood took serves the later ones.
-    assert peaks[2] - peaks[0] < 6_000, peaks
+    assert SANITIZED or peaks[2] - peaks[0] < 6_000, peaks
     # The client must not be answered with more than three times what it sent, so 60 KB each is generous.
-    assert peaks[0] < 20_000 + 2000 * 100, peaks
+    assert SANITIZED or peaks[0] < 20_000 + 2000 * 100, peaks
     assert loud_lines(nginx) == []
 
 
@@ -143,7 +144,7 @@ def test_handshakes_that_stop_anywhere(make_nginx, mpq):
         peaks.append(nginx.rss_kb())
         nginx.wait_for(lambda: metric(nginx, "nginx_quic_connections") <= 1, "broken handshakes stay", 40)
     print("memory after each round, KB:", peaks)
-    assert peaks[2] - peaks[0] < 8_000, peaks
+    assert SANITIZED or peaks[2] - peaks[0] < 8_000, peaks
     assert loud_lines(nginx) == []
 
 
@@ -233,7 +234,7 @@ def test_all_paths_open_and_gone(make_nginx, mpq):
             time.sleep(1)
         nginx.wait_for(lambda: metric(nginx, "nginx_quic_connections") <= 1, "connections of dead clients stay", 60)
     print("memory with all paths open, KB:", peaks)
-    assert peaks[1] - peaks[0] < 4_000, peaks
+    assert SANITIZED or peaks[1] - peaks[0] < 4_000, peaks
     assert loud_lines(nginx) == []
 
 

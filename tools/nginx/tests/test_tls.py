@@ -6,6 +6,8 @@ import struct
 import pytest
 
 import h3
+import hostile
+from hostile import metric
 
 
 def test_retry(make_nginx, mpq):
@@ -27,6 +29,63 @@ def test_forged_token(make_nginx):
             return await client.request("/hello.txt")
     assert h3.run(conversation()).status == 200
     assert "quic garbage token" in nginx.errors()
+
+
+def test_token_spares_the_retry(make_nginx):
+    nginx = make_nginx(server="quic_retry on; quic_multipath on;", workers=2)
+    tokens = []
+
+    async def conversation(**options):
+        async with h3.connection(nginx.port, tokens=tokens, **options) as client:
+            response = await client.request("/hello.txt")
+            await asyncio.sleep(0.1)
+            return response.status
+
+    def retries_of(**options):
+        before = metric(nginx, "nginx_quic_retries_total")
+        assert h3.run(conversation(**options)) == 200
+        # Asking for the figure takes a Retry as well.
+        return metric(nginx, "nginx_quic_retries_total") - before - 1
+
+    assert retries_of() == 1
+    assert len(tokens) == 1
+    assert retries_of(token=tokens[0]) == 0
+    # One byte of it is wrong.
+    forged = bytes([*tokens[0][:-1], tokens[0][-1] ^ 1])
+    assert retries_of(token=forged) == 1
+
+
+def test_token_is_for_one_address(make_nginx):
+    nginx = make_nginx(server="quic_retry on;")
+    tokens = []
+
+    async def conversation(**options):
+        async with h3.connection(nginx.port, tokens=tokens, **options) as client:
+            response = await client.request("/hello.txt")
+            await asyncio.sleep(0.1)
+            return response.status
+
+    assert h3.run(conversation()) == 200
+    before = metric(nginx, "nginx_quic_retries_total")
+    elsewhere = hostile.RawClient(nginx.port, host="127.0.0.5", token=tokens[0])
+    elsewhere.request("/hello.txt")
+    hostile.drive([elsewhere], lambda client: client.ended, 20)
+    assert elsewhere.status == 200
+    assert metric(nginx, "nginx_quic_retries_total") == before + 2
+    assert "quic invalid token" in nginx.errors()
+
+
+def test_no_token_without_retry(make_nginx):
+    nginx = make_nginx()
+    tokens = []
+
+    async def conversation():
+        async with h3.connection(nginx.port, tokens=tokens) as client:
+            await client.request("/hello.txt")
+            await asyncio.sleep(0.1)
+
+    h3.run(conversation())
+    assert tokens == []
 
 
 @pytest.mark.parametrize("early_data", ["on", "off"])

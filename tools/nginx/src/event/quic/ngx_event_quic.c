@@ -485,9 +485,12 @@ ngx_quic_update_handler(ngx_event_t *ev)
 static ngx_int_t
 ngx_quic_update_paths(ngx_connection_t *c)
 {
-    ngx_uint_t              changed;
-    quiche_path_event      *ev;
-    ngx_quic_connection_t  *qc;
+    ngx_int_t                rc;
+    socklen_t                local_len, peer_len;
+    ngx_uint_t               changed;
+    quiche_path_event       *ev;
+    ngx_quic_connection_t   *qc;
+    struct sockaddr_storage  local, peer;
 
     qc = ngx_quic_get_connection(c);
 
@@ -504,6 +507,10 @@ ngx_quic_update_paths(ngx_connection_t *c)
 #endif
 
         ngx_quic_forget_initial_cid(c);
+
+        if (ngx_quic_send_new_token(c, c->sockaddr, c->socklen) != NGX_OK) {
+            return NGX_ERROR;
+        }
     }
 
     if (!qc->established) {
@@ -519,7 +526,22 @@ ngx_quic_update_paths(ngx_connection_t *c)
         ngx_log_debug1(NGX_LOG_DEBUG_EVENT, c->log, 0, "quic path event:%d",
                        (int) quiche_path_event_type(ev));
 
+        rc = NGX_OK;
+
+        if (quiche_path_event_type(ev) == QUICHE_PATH_EVENT_PEER_MIGRATED) {
+            /* RFC 9000, 9.3: a token for the new address */
+            quiche_path_event_peer_migrated(ev, &local, &local_len,
+                                            &peer, &peer_len);
+            rc = ngx_quic_send_new_token(c, (struct sockaddr *) &peer,
+                                         peer_len);
+        }
+
         quiche_path_event_free(ev);
+
+        if (rc != NGX_OK) {
+            return NGX_ERROR;
+        }
+
         changed = 1;
     }
 

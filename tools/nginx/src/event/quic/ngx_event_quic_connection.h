@@ -239,6 +239,8 @@ ngx_int_t ngx_quic_new_sr_token(ngx_log_t *log, u_char *id, size_t len,
 ngx_int_t ngx_quic_new_token(ngx_log_t *log, struct sockaddr *sockaddr,
     socklen_t socklen, u_char *key, ngx_str_t *token, u_char *odcid,
     size_t odcid_len, time_t expires, ngx_uint_t is_retry);
+ngx_int_t ngx_quic_send_new_token(ngx_connection_t *c,
+    struct sockaddr *sockaddr, socklen_t socklen);
 ngx_int_t ngx_quic_validate_token(ngx_connection_t *c, u_char *key,
     ngx_quic_header_t *pkt);
 void ngx_quic_address_hash(struct sockaddr *sockaddr, socklen_t socklen,

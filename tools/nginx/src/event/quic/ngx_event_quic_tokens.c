@@ -20,6 +20,8 @@
 #define NGX_QUIC_AES_256_GCM_IV_LEN   12
 #define NGX_QUIC_AES_256_GCM_TAG_LEN  16
 
+#define NGX_QUIC_NEW_TOKEN_LIFETIME   600   /* seconds */
+
 
 ngx_int_t
 ngx_quic_derive_key(ngx_log_t *log, const char *label, ngx_str_t *secret,
@@ -179,6 +181,42 @@ ngx_quic_new_token(ngx_log_t *log, struct sockaddr *sockaddr,
     token->len = NGX_QUIC_AES_256_GCM_IV_LEN + len;
 
     EVP_AEAD_CTX_cleanup(&ctx);
+
+    return NGX_OK;
+}
+
+
+/* spares the client a Retry when it comes back from this address */
+
+ngx_int_t
+ngx_quic_send_new_token(ngx_connection_t *c, struct sockaddr *sockaddr,
+    socklen_t socklen)
+{
+    ngx_str_t               token;
+    ngx_quic_connection_t  *qc;
+
+    u_char                  tbuf[NGX_QUIC_TOKEN_BUF_SIZE];
+
+    qc = ngx_quic_get_connection(c);
+
+    if (!qc->conf->retry) {
+        return NGX_OK;
+    }
+
+    token.data = tbuf;
+    token.len = NGX_QUIC_TOKEN_BUF_SIZE;
+
+    if (ngx_quic_new_token(c->log, sockaddr, socklen, qc->conf->av_token_key,
+                           &token, tbuf, 0,
+                           ngx_time() + NGX_QUIC_NEW_TOKEN_LIFETIME, 0)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    if (quiche_conn_send_new_token(qc->conn, token.data, token.len) != 0) {
+        return NGX_ERROR;
+    }
 
     return NGX_OK;
 }
