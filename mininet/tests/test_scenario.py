@@ -39,7 +39,8 @@ def test_a_scenario_is_read():
 
 
 def test_the_scenarios_of_the_repository_are_valid():
-    files = sorted(Path(__file__).parents[1].glob("scenarios/*.toml"))
+    # Those of `mpq sim` (docs/scenarios.md) are read by tools/sim and tested there.
+    files = sorted(Path(__file__).parents[1].glob("scenarios/demo*.toml"))
     assert files
     for file in files:
         scenario.load(file)

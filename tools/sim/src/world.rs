@@ -14,6 +14,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use mpq_driver::PathChange;
+use mpq_driver::TransportSettings;
 use mpq_wire::model;
 use mpq_wire::model::Nanos;
 use mpq_wire::model::Purpose;
@@ -129,6 +130,8 @@ enum Event {
     Start(u32),
     /// A connection ends.
     Stop(u32),
+    /// A connection has to be established by now.
+    HandshakeDeadline(u32),
     Sample,
 }
 
@@ -270,6 +273,8 @@ impl<'a> World<'a> {
         for i in 0..self.connections.len() {
             let start = self.connections[i].start;
             self.push(start, Event::Start(i as u32));
+            let deadline = start + self.handshake_timeout().as_nanos() as Nanos;
+            self.push(deadline, Event::HandshakeDeadline(i as u32));
             if let Some(stop) = &self.flow_of(i).stop {
                 self.push(stop.value.0.as_nanos() as Nanos, Event::Stop(i as u32));
             }
@@ -303,6 +308,13 @@ impl<'a> World<'a> {
                 }
                 Event::Start(connection) => self.start(connection as usize)?,
                 Event::Stop(connection) => self.finish(connection as usize, None),
+                Event::HandshakeDeadline(connection) => {
+                    let connection = connection as usize;
+                    if self.connections[connection].established.is_none() {
+                        let why = format!("no handshake within {:?}", self.handshake_timeout());
+                        self.finish(connection, Some(why));
+                    }
+                }
                 Event::Sample => {
                     series.sample(&self)?;
                     self.push(at + sample, Event::Sample);
@@ -329,6 +341,11 @@ impl<'a> World<'a> {
             packets: self.packets,
             packet_log: self.log.finish(),
         })
+    }
+
+    /// As the tools have it.
+    fn handshake_timeout(&self) -> Duration {
+        TransportSettings::default().handshake_timeout
     }
 
     fn push(&mut self, at: Nanos, event: Event) {

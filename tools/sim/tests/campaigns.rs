@@ -166,7 +166,7 @@ fn a_failed_run_is_marked_and_the_others_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let text = SCENARIO.replace("\"20 s\"", "\"100 s\"").replace(
         "[sweep]\n\"flow.f.cc\" = [\"cubic\", \"reno\"]",
-        "[sweep]\n\"link.a.schedule\" = [\"down@100ms\", \"down@90s\"]",
+        "[sweep]\n\"link.a.schedule\" = [\"down@0s\", \"down@90s\"]",
     );
     let text = &text[..text.find("[[accept]]").unwrap()];
     let campaigned = run(&document(text), &folder.path().join("out"), false, false).unwrap();

@@ -170,6 +170,28 @@ fn a_dead_link_fails_a_single_path_and_not_a_multipath_connection() {
 }
 
 #[test]
+fn a_link_that_never_was_up_fails_the_handshake() {
+    let outcome = run(
+        r#"
+        duration = "15 s"
+        [[link]]
+        name = "a"
+        rate = "10 Mbit/s"
+        rtt = "20 ms"
+        schedule = "down@0s"
+        [[flow]]
+        name = "f"
+        paths = ["a"]"#,
+        1,
+    );
+    assert_eq!(
+        outcome.failure.as_deref(),
+        Some("flow f: no handshake within 10s")
+    );
+    assert_eq!(outcome.simulated.as_secs(), 10);
+}
+
+#[test]
 fn a_graph_shares_its_bottleneck() {
     let outcome = run(
         r#"
