@@ -115,8 +115,9 @@ def test_example_over_http3(dash):
 def test_example_plays(dash, mpq):
     dash.start()
     run = subprocess.run(
-        [mpq.binary, "play", "-q", "--no-verify", "--buffer-goal=1", "--path=127.0.0.1", "--path=127.0.0.3",
-         f"https://127.0.0.1:{dash.port}/manifest.mpd"], capture_output=True, text=True, timeout=60)
+        [mpq.binary, "play", "-q", "--no-verify", "--buffer-goal=1", "--buffer-goal-at-top=1",
+         "--path=127.0.0.1", "--path=127.0.0.3", f"https://127.0.0.1:{dash.port}/manifest.mpd"],
+        capture_output=True, text=True, timeout=60)
     assert run.returncode == 0, run.stderr
     lines = [line for line in dash.access() if ".m4s " in line]
     assert len(lines) == SEGMENTS
