@@ -79,6 +79,27 @@ struct Epoch {
     cwnd_bytes: f64,
     /// What Reno's window would be.
     w_est_bytes: f64,
+    k: CubeRoot,
+}
+
+/// A cube root, taken again only when what it is taken of changes: K is the same for all ACKs of an
+/// epoch unless a coupling changes C, and the root would be the dearest part of an ACK.
+#[derive(Clone, Copy, Debug, Default)]
+struct CubeRoot {
+    cube: f64,
+    root: f64,
+}
+
+impl CubeRoot {
+    fn of(&mut self, cube: f64) -> f64 {
+        if cube != self.cube {
+            *self = CubeRoot {
+                cube,
+                root: cube.cbrt(),
+            };
+        }
+        self.root
+    }
 }
 
 /// What a coupled relative multiplies the growth by.
@@ -138,7 +159,11 @@ pub struct Cubic {
 
 /// K = cbrt((W_max - cwnd_epoch) / C) (RFC 9438, equation 2); 0 when there is nothing to regain.
 pub(super) fn k(c: f64, w_max: f64, cwnd_epoch: f64) -> f64 {
-    ((w_max - cwnd_epoch).max(0.0) / c).cbrt()
+    k_cubed(c, w_max, cwnd_epoch).cbrt()
+}
+
+fn k_cubed(c: f64, w_max: f64, cwnd_epoch: f64) -> f64 {
+    (w_max - cwnd_epoch).max(0.0) / c
 }
 
 /// W_cubic(t) = C (t - K)^3 + W_max (RFC 9438, equation 1).
@@ -174,12 +199,13 @@ impl Flow {
             last_ack: now,
             cwnd_bytes,
             w_est_bytes: cwnd_bytes,
+            k: CubeRoot::default(),
         });
         epoch.last_ack = now;
         let c = C * gains.cubic;
 
         let w_max = self.w_max_bytes.max(epoch.cwnd_bytes) / mss_bytes;
-        let k = k(c, w_max, epoch.cwnd_bytes / mss_bytes);
+        let k = epoch.k.of(k_cubed(c, w_max, epoch.cwnd_bytes / mss_bytes));
         let t = now.saturating_duration_since(epoch.started);
 
         // W_est += alpha_cubic * acked / cwnd packets (equation 4).
@@ -287,6 +313,15 @@ mod tests {
         close(k(C, 36.0, 25.2), 3.0);
         // Already beyond W_max: no plateau to reach.
         assert_eq!(k(C, 30.0, 40.0), 0.0);
+    }
+
+    #[test]
+    fn a_cube_root_follows_what_it_is_of() {
+        let mut root = CubeRoot::default();
+        assert_eq!(
+            [0.0, 27.0, 27.0, 8.0, 0.0].map(|cube| root.of(cube)),
+            [0.0, 3.0, 3.0, 2.0, 0.0]
+        );
     }
 
     #[test]
