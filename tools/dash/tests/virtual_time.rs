@@ -158,7 +158,9 @@ fn the_report_has_the_agreed_shape() {
     let paths = vec![serde_json::json!({"path_id": 0, "bytes": 1})];
     let report = serde_json::to_value(Report::new(&player, paths)).unwrap();
     let keys = |value: &serde_json::Value| -> Vec<String> {
-        value.as_object().unwrap().keys().cloned().collect()
+        let mut keys: Vec<String> = value.as_object().unwrap().keys().cloned().collect();
+        keys.sort_unstable();
+        keys
     };
     assert_eq!(
         keys(&report),
