@@ -90,13 +90,13 @@ fn errors_name_the_line_and_say_what_to_write() {
             "paths = [",
             "cc = \"warp\"\npaths = [",
             15,
-            "use one of reno",
+            "use one of: reno",
         ),
         (
             "paths = [",
             "scheduler = \"warp\"\npaths = [",
             15,
-            "use one of",
+            "use one of: ",
         ),
         (
             "paths = [",
