@@ -16,7 +16,7 @@ use crate::Request;
 use crate::APPLICATION_ABANDON_PATH;
 
 /// How long a test may take.
-const LIMIT: Duration = Duration::from_secs(25);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Who is client, and who is server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -53,6 +53,11 @@ const SLOW: Impairment = Impairment {
     drop_one_in: None,
 };
 
+const BOTH_SLOW: Options = Options {
+    chacha20: false,
+    relays: [Some(SLOW); 2],
+};
+
 /// Transfers data until either path has carried much in either direction, as both
 /// sides count it. Once is mostly enough.
 fn data_on_both_paths(pair: &Pair) {
@@ -74,11 +79,7 @@ fn data_on_both_paths(pair: &Pair) {
 }
 
 fn two_paths(roles: Roles) {
-    let options = Options {
-        relays: [Some(SLOW); 2],
-        ..Options::default()
-    };
-    data_on_both_paths(&Pair::with_two_paths(roles, options));
+    data_on_both_paths(&Pair::with_two_paths(roles, BOTH_SLOW));
 }
 
 /// The nonce with a path ID, and the seal contexts of each path, are another
@@ -86,7 +87,7 @@ fn two_paths(roles: Roles) {
 fn two_paths_chacha20(roles: Roles) {
     let options = Options {
         chacha20: true,
-        relays: [Some(SLOW); 2],
+        ..BOTH_SLOW
     };
     data_on_both_paths(&Pair::with_two_paths(roles, options));
 }
@@ -135,7 +136,7 @@ fn abandon_first(pair: &Pair, by: &dyn Peer) {
         download_bytes: 8 * MB,
     });
     pair.until("data on path 0", || {
-        report(pair.client.as_ref(), 0).received_bytes > MB
+        report(pair.client.as_ref(), 0).received_bytes > MB / 10
     });
 
     by.abandon(0);
@@ -154,12 +155,12 @@ fn abandon_first(pair: &Pair, by: &dyn Peer) {
 }
 
 fn abandon_by_client(roles: Roles) {
-    let pair = Pair::with_two_paths(roles, Options::default());
+    let pair = Pair::with_two_paths(roles, BOTH_SLOW);
     abandon_first(&pair, pair.client.as_ref());
 }
 
 fn abandon_by_server(roles: Roles) {
-    let pair = Pair::with_two_paths(roles, Options::default());
+    let pair = Pair::with_two_paths(roles, BOTH_SLOW);
     abandon_first(&pair, pair.server.as_ref());
 }
 
@@ -181,11 +182,7 @@ fn many_paths(roles: Roles) {
 
 /// noq updates the keys while both paths carry data, more than once.
 fn key_update(roles: Roles) {
-    let options = Options {
-        relays: [Some(SLOW); 2],
-        ..Options::default()
-    };
-    let pair = Pair::with_two_paths(roles, options);
+    let pair = Pair::with_two_paths(roles, BOTH_SLOW);
     let received = || -> u64 {
         let paths = pair.client.paths();
         paths.iter().map(|path| path.received_bytes).sum()
@@ -225,10 +222,10 @@ fn close_by_server(roles: Roles) {
 const LOSSY: Options = Options {
     chacha20: false,
     relays: [
-        None,
+        Some(SLOW),
         Some(Impairment {
-            delay: Duration::ZERO,
             drop_one_in: Some(50),
+            ..SLOW
         }),
     ],
 };
