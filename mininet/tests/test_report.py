@@ -1,6 +1,7 @@
 """The report on the papers, from small result folders made by hand."""
 
 import json
+from typing import ClassVar
 
 import pytest
 from papers import main
@@ -152,7 +153,7 @@ class Paper:
     FIGURES = (figure(), figure(name="other-fig", scenario="other"))
     MEASURED = (Measured("toy", "by series", "above 3", lambda results: ({"x": Spread((4.0,))}, True)),
                 Measured("toy", "cannot be", "above 3", lambda results: None))
-    WHY = {"a false claim": "the equation (3) has another root"}
+    WHY: ClassVar = {"a false claim": "the equation (3) has another root"}
 
 
 def test_the_page_shows_claims_figures_reasons_and_origin(tmp_path):
