@@ -78,4 +78,15 @@ MEASURED = tuple(
              _latecomer(case, queue))
     for case, words in _LATECOMERS for queue in _QUEUES)
 
-WHY = {}
+WHY = {
+    "DL-1: several runs show obvious latecomer's unfairness (latecomer at 10 s, 1000 packets)":
+        "At 10 s there is no queue that a latecomer could mistake for the base delay: fLEDBAT has no slow start and "
+        "gains a packet per round trip, so after 10 s it has 260 packets of a BDP of 333. A latecomer at 70 s finds "
+        "a standing queue, and dominates. In the paper's kernel the queue must have stood by then; it does not say "
+        "why.",
+    "DL-1: several runs show obvious latecomer's unfairness (latecomer at 10 s, 3000 packets)":
+        "At 10 s there is no queue that a latecomer could mistake for the base delay: fLEDBAT has no slow start and "
+        "gains a packet per round trip, so after 10 s it has 260 packets of a BDP of 333. A latecomer at 70 s finds "
+        "a standing queue, and dominates. In the paper's kernel the queue must have stood by then; it does not say "
+        "why.",
+}
