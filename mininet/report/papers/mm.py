@@ -138,6 +138,11 @@ WHY = {
         "delta aims at one CUBIC flow by the cubic law of equation 28, which has no region friendly to Reno: at the "
         "1.6 % of path 2 and 50 ms it gives (1.23 (0.05/0.016)^3)^(1/4) = 2.5 packets, 0.6 Mbit/s, which is what "
         "MPMTP gets, and Reno's law gives 10. At losses like the published ones the cubic law is the larger.",
+    "MM-6: the paths have almost the same window (Jain's index)":
+        "The sum is one CUBIC flow's, but its division wanders: delta_r goes with w_r^2 (equation 30), so that p = "
+        "delta B alpha/(d w^2) is the same at every w_r, and at equal loss every division is an equilibrium. "
+        "Without jitter, which the paper's simulation probably lacks, both paths lose in step and the index is "
+        "0.99.",
     "MM-2: grows fastest":
         "As in MM-5: beside ten Reno flows the loss rate is one at which CUBIC's cubic law, which delta aims at, is "
         "below Reno's.",
