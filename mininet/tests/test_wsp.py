@@ -3,6 +3,7 @@ import json
 import math
 import random
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -105,3 +106,13 @@ def test_writing_needs_nothing_else_and_judging_needs_results(tmp_path, capsys):
     with pytest.raises(SystemExit):
         grid.main(["run", *words])
     assert "cargo build --release -p mpq" in capsys.readouterr().err
+
+
+def test_the_points_with_budgets_are_points_of_the_design():
+    files = sorted((Path(__file__).parents[1] / "scenarios/beyond").glob("grid-*.toml"))
+    assert files
+    for file in files:
+        name, number = file.stem.removeprefix("grid-").rsplit("-", 1)
+        kind = settings.CLASSES[name]
+        pair = settings.design(kind, settings.PUBLISHED_POINTS)[int(number) - 1]
+        assert file.read_text().startswith(settings.scenario(kind, int(number), pair, ["lia", "olia"])), file

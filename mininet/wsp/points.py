@@ -6,6 +6,7 @@ that is left, and so on: no two points of the result are closer than that distan
 from a point. The distance that leaves the wanted number of points is found by bisection.
 """
 
+import functools
 import math
 import random
 
@@ -29,6 +30,7 @@ def select(candidates, distance):
         at = min(left, key=lambda i: (gaps[i], i))
 
 
+@functools.cache
 def design(count, dimensions, seed=1):
     """`count` points of [0, 1)^dimensions, the same for the same arguments."""
     draws = random.Random(seed)
