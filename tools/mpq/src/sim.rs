@@ -227,7 +227,17 @@ fn show(bar: &ProgressBar, progress: Progress) {
     bar.set_message(format!("{done}/{all} runs"));
 }
 
-/// Goodput and losses of each flow, and the rules.
+/// Metrics of a flow that are printed.
+const TOLD: [&str; 6] = [
+    ".goodput_mbps",
+    ".completion_s",
+    ".startup_ms",
+    ".stalls",
+    ".stall_ms",
+    ".mean_bitrate_mbps",
+];
+
+/// What each flow came to, and the rules.
 fn print(summary: &Summary) {
     println!("{}\n", summary.question);
     for case in &summary.cases {
@@ -235,7 +245,7 @@ fn print(summary: &Summary) {
         for (name, spread) in &case.metrics {
             let is_told = name.starts_with("flow.")
                 && !name.contains(".path.")
-                && (name.ends_with(".goodput_mbps") || name.ends_with(".completion_s"));
+                && TOLD.iter().any(|metric| name.ends_with(metric));
             if is_told {
                 println!(
                     "  {name:<44} {:10.3}  {:.3} to {:.3}",

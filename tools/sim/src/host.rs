@@ -16,6 +16,7 @@ use crate::identity;
 use crate::network::Route;
 use crate::scenario::Flow;
 use crate::scenario::MOST_PATHS;
+use crate::viewer::Viewer;
 
 /// Never.
 pub const NEVER: Nanos = Nanos::MAX;
@@ -130,6 +131,8 @@ pub struct ConnectionState {
     pub failure: Option<String>,
     /// Paths to open, and not before when.
     pub wanted: Vec<(usize, Nanos)>,
+    /// Paths to abandon, and when.
+    pub leaving: Vec<(usize, Nanos)>,
     /// Path IDs in use, with their paths.
     pub open: Vec<(u64, usize)>,
     /// How often a path could not be kept.
@@ -138,6 +141,8 @@ pub struct ConnectionState {
     /// The request under way: its stream and its time.
     pub request: Option<(u64, Nanos)>,
     pub next_request: Nanos,
+    /// Of a flow that plays DASH.
+    pub viewer: Option<Viewer>,
 }
 
 /// The transport settings of a flow's connections: the tools' own, and what the flow says.

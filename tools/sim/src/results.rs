@@ -57,7 +57,7 @@ pub struct Origin {
     pub commit: String,
     /// SHA-256 over the patch series.
     pub patch_series: String,
-    /// Versions of parts.
+    /// Versions of `mpq-sim`, of the quiche below the patches, and of the compiler.
     pub versions: BTreeMap<String, String>,
 }
 
@@ -68,7 +68,11 @@ impl Origin {
             command,
             commit: env!("MPQ_COMMIT").into(),
             patch_series: env!("MPQ_PATCH_SERIES").into(),
-            versions: BTreeMap::from([("mpq-sim".into(), env!("CARGO_PKG_VERSION").into())]),
+            versions: BTreeMap::from([
+                ("mpq-sim".into(), env!("CARGO_PKG_VERSION").into()),
+                ("quiche".into(), env!("MPQ_QUICHE").into()),
+                ("rustc".into(), env!("MPQ_RUSTC").into()),
+            ]),
         }
     }
 }

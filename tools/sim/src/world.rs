@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::time::Instant;
 
+use mpq_driver::multipath;
 use mpq_driver::PathChange;
 use mpq_driver::TransportSettings;
 use mpq_wire::model;
@@ -28,9 +29,14 @@ use crate::host::Host;
 use crate::host::NEVER;
 use crate::network::Network;
 use crate::scenario::Flow;
+use crate::scenario::FlowPath;
 use crate::scenario::Scenario;
+use crate::scenario::Text;
+use crate::scenario::Time;
 use crate::scenario::Way;
 use crate::series::Series;
+use crate::viewer;
+use crate::viewer::Viewer;
 
 /// Room for a datagram; larger than any that the connections send.
 const SLOT: usize = 1500;
@@ -199,7 +205,8 @@ impl<'a> World<'a> {
             Network::new(scenario, options.folder, options.seed).map_err(RunError::Setup)?;
         let mut connections = Vec::new();
         for (index, flow) in scenario.flow.iter().enumerate() {
-            let routes = flow.paths.iter().map(|name| Network::route(scenario, name));
+            let names = flow.paths.iter().map(|path| &path.name);
+            let routes = names.map(|name| Network::route(scenario, name));
             let routes: Vec<_> = routes.collect::<Result<_, _>>().map_err(RunError::Setup)?;
             let mut draws = Seeds {
                 master: options.seed,
@@ -218,12 +225,18 @@ impl<'a> World<'a> {
                     .as_ref()
                     .map_or(Duration::ZERO, |s| s.value.0);
                 let late = spread.mul_f64(draws.unit());
+                let start = flow.start.value.0 + late;
+                let viewer = flow.dash.as_ref();
+                let viewer = viewer.map(|dash| Viewer::new(dash, base + start));
                 connections.push(ConnectionState {
                     name,
                     flow: index,
-                    wanted: (1..routes.len()).map(|path| (path, 0)).collect(),
+                    wanted: path_times(flow, |path| Some(path.start.as_ref().map_or(0, nanos)))
+                        .skip(1)
+                        .collect(),
+                    leaving: path_times(flow, |path| path.stop.as_ref().map(nanos)).collect(),
                     routes: routes.clone(),
-                    start: (flow.start.value.0 + late).as_nanos() as Nanos,
+                    start: start.as_nanos() as Nanos,
                     ended: None,
                     established: None,
                     completed: 0,
@@ -234,6 +247,7 @@ impl<'a> World<'a> {
                     next_stream: 0,
                     request: None,
                     next_request: 0,
+                    viewer: viewer.transpose().map_err(RunError::Setup)?,
                 });
             }
         }
@@ -316,6 +330,7 @@ impl<'a> World<'a> {
                     }
                 }
                 Event::Sample => {
+                    self.advance_viewers();
                     series.sample(&self)?;
                     self.push(at + sample, Event::Sample);
                 }
@@ -324,6 +339,7 @@ impl<'a> World<'a> {
                 break;
             }
         }
+        self.advance_viewers();
         let metrics = series.finish(&self)?;
         let failures: Vec<String> = self
             .connections
@@ -353,10 +369,25 @@ impl<'a> World<'a> {
         self.events.push(Reverse((at, self.event_count, event)));
     }
 
+    fn instant(&self) -> Instant {
+        self.base + Duration::from_nanos(self.now)
+    }
+
     fn set_clock(&self) -> Instant {
-        let now = self.base + Duration::from_nanos(self.now);
+        let now = self.instant();
         quiche::clock::set(Some(now));
         now
+    }
+
+    /// Lets the buffers of all who still watch play up to now.
+    fn advance_viewers(&mut self) {
+        let now = self.instant();
+        let connections = self.connections.iter_mut();
+        for state in connections.filter(|state| state.ended.is_none()) {
+            if let Some(viewer) = &mut state.viewer {
+                viewer.advance(now);
+            }
+        }
     }
 
     fn start(&mut self, connection: usize) -> Result<(), RunError> {
@@ -503,7 +534,7 @@ impl<'a> World<'a> {
         let connection = host.connection;
         let flow = self.flow_of(connection);
         while let Some(event) = host.quic.path_event_next() {
-            let change = mpq_driver::multipath::on_event(&mut host.quic, event);
+            let change = multipath::on_event(&mut host.quic, event);
             if let (true, Some(PathChange::Abandoned { path_id, .. })) = (host.is_client, change) {
                 self.on_abandoned(connection, path_id);
             }
@@ -518,13 +549,34 @@ impl<'a> World<'a> {
         }
         let mut next = NEVER;
         if host.is_client {
-            state.established.get_or_insert(self.now);
-            next = open_paths(host, state, self.now);
+            if state.established.is_none() {
+                state.established = Some(self.now);
+                if flow.paths[0].backup {
+                    // Its path ID is always open when the handshake ends.
+                    let _ = multipath::set_backup(&mut host.quic, 0);
+                }
+            }
+            next = leave_paths(host, state, self.now);
+            next = next.min(open_paths(host, state, &flow.paths, self.now));
         }
         match (host.is_client, flow.direction) {
             (true, Way::Down) => {
-                app::read(&mut host.quic, &mut self.scratch, &mut host.received);
-                next = next.min(self.step_client(host));
+                let viewer = &mut state.viewer;
+                let on_data = |stream, bytes| {
+                    if let Some(viewer) = viewer {
+                        viewer.on_data(stream, bytes);
+                    }
+                };
+                app::read(
+                    &mut host.quic,
+                    &mut self.scratch,
+                    &mut host.received,
+                    on_data,
+                );
+                next = next.min(match flow.dash {
+                    Some(_) => self.step_viewer(host),
+                    None => self.step_client(host),
+                });
             }
             (true, Way::Up) => {
                 if state.request.is_none() {
@@ -539,13 +591,16 @@ impl<'a> World<'a> {
                 host.sender.pump(&mut host.quic);
             }
             (false, Way::Up) => {
-                app::read(&mut host.quic, &mut self.scratch, &mut host.received);
+                app::read(
+                    &mut host.quic,
+                    &mut self.scratch,
+                    &mut host.received,
+                    |_, _| (),
+                );
                 if !host.received.finished.is_empty() {
                     state.completed = 1;
                     state.times.push((self.now - state.start) as f64 / 1e9);
-                    state.ended = Some(self.now);
-                    self.ended += 1;
-                    let _ = host.quic.close(true, NO_ERROR, b"");
+                    self.end(host, None);
                 }
             }
         }
@@ -577,9 +632,7 @@ impl<'a> World<'a> {
             state.next_request = self.now + pause.as_nanos() as Nanos;
         }
         if count.is_some_and(|count| state.completed >= count) {
-            state.ended = Some(self.now);
-            self.ended += 1;
-            let _ = host.quic.close(true, NO_ERROR, b"");
+            self.end(host, None);
             return NEVER;
         }
         if state.request.is_some() {
@@ -597,6 +650,38 @@ impl<'a> World<'a> {
             // The peer's limit on streams: it grows with what comes from the peer.
             Err(_) => NEVER,
         }
+    }
+
+    /// The DASH client.
+    fn step_viewer(&mut self, host: &mut Host) -> Nanos {
+        let now = self.instant();
+        let state = &mut self.connections[host.connection];
+        // Which streams ended follows from their sizes.
+        host.received.finished.clear();
+        let Some(viewer) = &mut state.viewer else {
+            return NEVER;
+        };
+        match viewer.step(&mut host.quic, &mut state.next_stream, now) {
+            Ok(viewer::Next::At(at)) => at.saturating_duration_since(self.base).as_nanos() as Nanos,
+            Ok(viewer::Next::Over) => {
+                state.completed = 1;
+                self.end(host, None);
+                NEVER
+            }
+            Err(e) => {
+                self.end(host, Some(e.to_string()));
+                NEVER
+            }
+        }
+    }
+
+    /// Ends the connection of a host that has all it wants, or that cannot go on.
+    fn end(&mut self, host: &mut Host, failure: Option<String>) {
+        let state = &mut self.connections[host.connection];
+        state.ended = Some(self.now);
+        state.failure = failure;
+        self.ended += 1;
+        let _ = host.quic.close(true, NO_ERROR, b"");
     }
 
     fn on_abandoned(&mut self, connection: usize, path_id: u64) {
@@ -658,9 +743,13 @@ impl<'a> World<'a> {
 
     /// Ends a connection, with the reason if it failed.
     fn finish(&mut self, connection: usize, failure: Option<String>) {
+        let now = self.instant();
         let state = &mut self.connections[connection];
         if state.ended.is_some() {
             return;
+        }
+        if let Some(viewer) = &mut state.viewer {
+            viewer.advance(now);
         }
         state.ended = Some(self.now);
         self.ended += 1;
@@ -675,8 +764,49 @@ impl<'a> World<'a> {
     }
 }
 
+/// Index of each path for which `time` gives one, with it.
+fn path_times<'a>(
+    flow: &'a Flow,
+    time: impl Fn(&FlowPath) -> Option<Nanos> + 'a,
+) -> impl Iterator<Item = (usize, Nanos)> + 'a {
+    let paths = flow.paths.iter().enumerate();
+    paths.filter_map(move |(path, of_flow)| Some((path, time(of_flow)?)))
+}
+
+fn nanos(time: &Text<Time>) -> Nanos {
+    time.value.0.as_nanos() as Nanos
+}
+
+/// Abandons the paths whose time has come. Returns when the next one's comes.
+fn leave_paths(host: &mut Host, state: &mut ConnectionState, now: Nanos) -> Nanos {
+    let mut next = NEVER;
+    let (open, wanted) = (&mut state.open, &mut state.wanted);
+    state.leaving.retain(|&(path, at)| {
+        if at > now {
+            next = next.min(at);
+            return true;
+        }
+        wanted.retain(|(other, _)| *other != path);
+        let Some(i) = open.iter().position(|(_, other)| *other == path) else {
+            return false;
+        };
+        // The last path stays until another is there, which comes in packets.
+        if multipath::leave(&mut host.quic, open[i].0).is_err() {
+            return true;
+        }
+        open.swap_remove(i);
+        false
+    });
+    next
+}
+
 /// Opens the paths whose time has come. Returns when the next one's comes.
-fn open_paths(host: &mut Host, state: &mut ConnectionState, now: Nanos) -> Nanos {
+fn open_paths(
+    host: &mut Host,
+    state: &mut ConnectionState,
+    paths: &[FlowPath],
+    now: Nanos,
+) -> Nanos {
     if !host.quic.is_multipath() {
         return NEVER;
     }
@@ -689,8 +819,12 @@ fn open_paths(host: &mut Host, state: &mut ConnectionState, now: Nanos) -> Nanos
         }
         let local = host::address(host.connection, path, true);
         let peer = host::address(host.connection, path, false);
-        match mpq_driver::multipath::open_path(&mut host.quic, local, peer) {
+        match multipath::open_path(&mut host.quic, local, peer) {
             Ok(path_id) => {
+                if paths[path].backup {
+                    // The ID was open a moment ago.
+                    let _ = multipath::set_backup(&mut host.quic, path_id);
+                }
                 open.push((path_id, path));
                 false
             }

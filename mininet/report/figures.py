@@ -1,0 +1,162 @@
+"""Figures of a paper, said in a few lines each: curves over time, and bars beside the paper's numbers."""
+
+from dataclasses import dataclass, field
+
+import pandas
+from matplotlib import pyplot
+
+from mpqnet.page import COLOURS
+
+# More points than a line of a figure can show.
+MOST_POINTS = 500
+
+# Full-size datagrams; the papers count windows in packets.
+PACKET_BYTES = 1472
+
+
+def _rate(rows):
+    return rows.goodput_mbps
+
+
+def _window(rows):
+    return rows.cwnd_bytes / PACKET_BYTES
+
+
+def _losses(rows):
+    return rows.lost_packets.cumsum()
+
+
+def _queueing(rows):
+    return rows.srtt_ms - rows.srtt_ms[rows.srtt_ms > 0].min()
+
+
+# Quantity: (label of the axis, series of the rows).
+QUANTITIES = {
+    "rate": ("Mbit/s", _rate),
+    "window": ("window, packets", _window),
+    "losses": ("lost packets so far", _losses),
+    "queueing": ("smoothed RTT above its least, ms", _queueing),
+}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What one flow does over time, on one path, or on several together; without a path, as its application sees it."""
+    label: str
+    flow: str
+    paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Curves of one quantity in one case. All seeds are drawn: the median line, and a band from least to most."""
+    title: str
+    quantity: str
+    curves: tuple[Curve, ...]
+    case: str = ""
+    seed: int | None = None  # this one only, where runs differ so much that a median shows none of them
+
+    def draw(self, axes, results):
+        label, series = QUANTITIES[self.quantity]
+        axes.set_ylabel(label)
+        axes.set_xlabel("s")
+        axes.set_title(self.title, fontsize="medium")
+        case = results.case(self.case)
+        for curve, colour in zip(self.curves, COLOURS):
+            table = over_time(results, case, curve, series, self.seed)
+            if table is None:
+                continue
+            axes.plot(table.index, table.median(axis=1), color=colour, linewidth=1, label=curve.label)
+            axes.fill_between(table.index, table.min(axis=1), table.max(axis=1), color=colour, alpha=0.2, linewidth=0)
+        if axes.lines:
+            axes.legend(fontsize="small", loc="best")
+        else:
+            axes.text(0.5, 0.5, "not run", ha="center", transform=axes.transAxes)
+
+
+def over_time(results, case, curve, series, only_seed=None, thin=True):
+    """A column for each seed, a row for each point of time, or for several if `thin`; None without runs."""
+    columns = {}
+    for seed in results.seeds(case):
+        if only_seed is not None and seed != only_seed:
+            continue
+        rows = results.series(case, seed, "paths" if curve.paths else "flows")
+        rows = rows[rows.flow == curve.flow]
+        if curve.paths:
+            parts = [series(rows[rows.path == path].set_index("time_s")) for path in curve.paths]
+            columns[seed] = sum(parts[1:], parts[0])
+        else:
+            columns[seed] = series(rows.set_index("time_s"))
+    if not columns:
+        return None
+    table = pandas.DataFrame(columns)
+    return thinned(table) if thin else table
+
+
+def thinned(table):
+    """At most `MOST_POINTS` rows, each the mean of those it stands for."""
+    step = -(-len(table) // MOST_POINTS)
+    return table if step == 1 else table.groupby(
+        [table.index[i // step * step] for i in range(len(table))]).mean()
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar: a metric in one case, and what the paper has there."""
+    label: str
+    metric: str
+    case: str = ""
+    paper: float | None = None
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Medians with all runs as points, and the paper's values beside them."""
+    title: str
+    unit: str
+    bars: tuple[Bar, ...]
+
+    def draw(self, axes, results):
+        axes.set_title(self.title, fontsize="medium")
+        axes.set_ylabel(self.unit)
+        for x, bar in enumerate(self.bars):
+            case = results.case(bar.case)
+            values = [value for seed in results.seeds(case)
+                      if (value := results.metric(case, seed, bar.metric)) is not None]
+            if values:
+                axes.bar(x - 0.2, pandas.Series(values).median(), 0.4, color=COLOURS[0], label="ours, median")
+                axes.plot([x - 0.2] * len(values), values, ".", color="#222222", label="ours, each run")
+            if bar.paper is not None:
+                axes.bar(x + 0.2, bar.paper, 0.4, color=COLOURS[1], label="paper")
+        axes.set_xticks(range(len(self.bars)), [bar.label for bar in self.bars], fontsize="small",
+                        rotation=30 if len(self.bars) > 4 else 0, ha="right" if len(self.bars) > 4 else "center")
+        unique = dict(zip(*reversed(axes.get_legend_handles_labels())))
+        if unique:
+            axes.legend(unique.values(), unique.keys(), fontsize="small")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of a paper, drawn from one scenario."""
+    name: str
+    scenario: str
+    title: str
+    panels: tuple
+    columns: int = 2
+    caption: str = ""
+    share_y: bool = field(default=False)
+
+    def draw(self, results):
+        columns = min(self.columns, len(self.panels))
+        rows = -(-len(self.panels) // columns)
+        drawing, grid = pyplot.subplots(rows, columns, figsize=(5.6 * columns, 3.2 * rows), squeeze=False,
+                                        sharey=self.share_y)
+        for axes, panel in zip(grid.flat, self.panels):
+            panel.draw(axes, results)
+            axes.grid(alpha=0.3)
+        for axes in grid.flat:
+            axes.set_ylim(bottom=0)
+        for axes in grid.flat[len(self.panels):]:
+            axes.set_visible(False)
+        drawing.tight_layout()
+        return drawing

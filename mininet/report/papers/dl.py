@@ -1,0 +1,78 @@
+"""DC-LEDBAT: low priority over several paths."""
+
+from ..claims import Measured
+from ..figures import Bar, Bars, Curve, Figure, Panel
+from ..spread import Spread
+
+TITLE = "Low Priority Congestion Control for Multipath TCP (DC-LEDBAT; Zhang, Li, Yang, Xing, Zhuang and Xue)"
+
+_SINGLE = Curve("flow 1", "single")
+_P1, _P2 = Curve("path 1", "mp", ("p1",)), Curve("path 2", "mp", ("p2",))
+_A, _B = Curve("path 1", "mp", ("a",)), Curve("path 2", "mp", ("b",))
+_QUEUES = ("1000 packets", "3000 packets")
+# DL-1: a latecomer that has this much more has an advantage that nobody would call noise.
+_DOMINATES = 1.5
+
+
+def _latecomer(queue):
+    def measure(results):
+        case = results.case(f"queue={queue}")
+        ratios = []
+        for seed in results.seeds(case):
+            late = results.metric(case, seed, "window.late.flow.mp.path.p1.goodput_mbps")
+            first = results.metric(case, seed, "window.late.flow.single.path.p1.goodput_mbps")
+            if late is None or not first:
+                continue
+            ratios.append(late / first)
+        if not ratios:
+            return None
+        return ({"path 1 / flow 1": Spread(tuple(ratios)),
+                 f"runs above {_DOMINATES}": Spread((float(sum(ratio >= _DOMINATES for ratio in ratios)),))},
+                any(ratio >= _DOMINATES for ratio in ratios))
+    return measure
+
+
+FIGURES = (
+    Figure("dl-fig3ab", "dl-1", "Figures 3a and 3b: the latecomer's unfairness of fLEDBAT (the first seed alone)", (
+        *(Panel(f"buffer of {queue}", "rate", (_SINGLE, _P1, _P2), f"queue={queue}", seed=1) for queue in _QUEUES),
+        *(Panel(f"buffer of {queue}: queueing delay as each sees it", "queueing",
+                (Curve("flow 1", "single", ("p1",)), _P1, _P2), f"queue={queue}", seed=1) for queue in _QUEUES),
+    )),
+    Figure("dl-fig3c", "dl-2", "Figure 3c: uncoupled fLEDBAT at one bottleneck of 8 Mbit/s", (
+        Panel("rates", "rate", (_SINGLE, Curve("both paths", "mp", ("a", "b")), _A, _B)),)),
+    Figure("dl-fig4", "dl-3", "Figure 4: CUBIC comes for 25 s", (
+        Panel("link 1", "rate", (Curve("CUBIC", "cubic1"), _P1), "case=both"),
+        Panel("link 2", "rate", (Curve("CUBIC", "cubic2"), Curve("path 2", "mp", ("p2",))), "case=both"),
+    )),
+    Figure("dl-fig5", "dl-4", "Figure 5: one to five connections of DC-LEDBAT", (
+        Bars("Jain's index of the connections", "", tuple(
+            Bar(str(n), "window.steady.total.jain", f"count={n}") for n in range(1, 6))),
+        Bars("use of link 1", "", tuple(
+            Bar(str(n), "window.steady.link.p1.down.utilisation", f"count={n}") for n in range(1, 6))),
+    )),
+    Figure("dl-fig6", "dl-5", "Figure 6: fLEDBAT first, DC-LEDBAT at 15 s", tuple(
+        Panel(f"buffer of {queue}", "rate", (_SINGLE, _P1), f"queue={queue}") for queue in _QUEUES)),
+    Figure("dl-table1", "dl-6", "Table I: what Probe-OWD costs", (
+        Bars("mean rates", "Mbit/s", (
+            Bar("fLEDBAT, path 1", "flow.mp.path.p1.goodput_mbps", "cc=fledbat", 94.00),
+            Bar("path 2", "flow.mp.path.p2.goodput_mbps", "cc=fledbat", 93.94),
+            Bar("DC-LEDBAT, path 1", "flow.mp.path.p1.goodput_mbps", "cc=dc-ledbat", 91.92),
+            Bar("path 2", "flow.mp.path.p2.goodput_mbps", "cc=dc-ledbat", 91.86))),)),
+    Figure("dl-fig7", "dl-7", "Figure 7: DC-LEDBAT and fLEDBAT at one bottleneck of 8 Mbit/s", (
+        Panel("rates", "rate", (_SINGLE, Curve("both paths", "mp", ("a", "b")), _A, _B)),
+        Bars("mean from 40 to 100 s", "Mbit/s", (
+            Bar("path 1", "window.steady.flow.mp.path.a.goodput_mbps", "", 236.14 * 8e-3),
+            Bar("path 2", "window.steady.flow.mp.path.b.goodput_mbps", "", 263.11 * 8e-3),
+            Bar("both", "window.steady.flow.mp.goodput_mbps", "", 499.25 * 8e-3),
+            Bar("fLEDBAT", "window.steady.flow.single.goodput_mbps", "", 475.73 * 8e-3))),
+    )),
+    Figure("dl-fig8", "dl-8", "Figure 8: DC-LEDBAT over two links of 8 Mbit/s, fLEDBAT on the first", (
+        Panel("rates", "rate", (_SINGLE, _P1, _P2)),)),
+)
+
+MEASURED = tuple(
+    Measured("dl-1", f"DL-1: several runs show obvious latecomer's unfairness ({queue})",
+             f"path 1 gets {_DOMINATES} times what flow 1 gets from 50 s on, in one run or more", _latecomer(queue))
+    for queue in _QUEUES)
+
+WHY = {}

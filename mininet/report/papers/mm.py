@@ -1,0 +1,125 @@
+"""MPMTP: a transport protocol for media over several paths."""
+
+from ..claims import Measured
+from ..figures import QUANTITIES, Bar, Bars, Curve, Figure, Panel, over_time
+from ..spread import Spread
+
+TITLE = "MPMTP: Multipath Multimedia Transport Protocol for high-quality streaming"
+
+_P1, _P2 = Curve("path 1", "mp", ("p1",)), Curve("path 2", "mp", ("p2",))
+_BOTH = Curve("both paths", "mp", ("p1", "p2"))
+_RATES = ("5 Mbit/s", "25 Mbit/s", "50 Mbit/s")
+_RIVALS = (("mpmtp", "MPMTP"), ("mpcubic", "MPCUBIC"), ("uncoupled-reno", "UNCOUPLED"), ("coupled", "COUPLED"),
+           ("lia", "Linked Increase"))
+
+# MM-1: as many as this, lost within a sample on one path, are a burst.
+_BURST = 4
+# Slow start ends with a burst whatever comes after it.
+_SLOW_START_S = 10
+# MM-3: when the background ends; by what the rate is smoothed before it is compared.
+_FREE_S, _SMOOTHING_S = 20, 1
+
+
+def _bursts(results, case):
+    table = []
+    for seed in results.seeds(case):
+        rows = results.series(case, seed, "paths")
+        rows = rows[(rows.flow == "mp") & (rows.time_s > _SLOW_START_S)]
+        table.append(float((rows.lost_packets >= _BURST).sum()))
+    return Spread(tuple(table)) if table else None
+
+
+def _loses_in_bursts(results):
+    ours = {f"bursts at 2 x {rate}": _bursts(results, results.case(f"rate={rate}")) for rate in _RATES}
+    return None if None in ours.values() else (ours, all(spread.median > 0 for spread in ours.values()))
+
+
+def _seconds_to_fill(results, cc):
+    """For each seed, from the end of the background to the first second at 90 % of 100 Mbit/s; None if in none."""
+    table = over_time(results, results.case(f"cc={cc}"), _BOTH, QUANTITIES["rate"][1], thin=False)
+    if table is None:
+        return None
+    smooth = table.rolling(round(_SMOOTHING_S / (table.index[1] - table.index[0]))).mean()
+    after = smooth[smooth.index >= _FREE_S + _SMOOTHING_S]
+    # A run that never gets there is counted with the whole time.
+    firsts = [(after[seed] >= 90).idxmax() if (after[seed] >= 90).any() else after.index[-1] for seed in after]
+    return Spread(tuple(float(first - _FREE_S) for first in firsts))
+
+
+def _lost_after(results, cc):
+    case = results.case(f"cc={cc}")
+    values = [results.metric(case, seed, "window.after.flow.mp.lost_packets") for seed in results.seeds(case)]
+    return Spread(tuple(values)) if values and None not in values else None
+
+
+def _fills_sooner(results):
+    ours = {cc: _seconds_to_fill(results, cc) for cc in ("mpmtp", "mpcubic", "lia")}
+    if None in ours.values():
+        return None
+    return {f"{cc}, s": spread for cc, spread in ours.items()}, ours["mpmtp"].median < ours["mpcubic"].median
+
+
+def _overall(results):
+    seconds = [_seconds_to_fill(results, cc) for cc in ("mpmtp", "mpcubic")]
+    losses = [_lost_after(results, cc) for cc in ("mpmtp", "mpcubic")]
+    if None in seconds or None in losses or not seconds[1].median or not losses[1].median:
+        return None
+    return {"time to fill, MPMTP / MPCUBIC": Spread((seconds[0].median / seconds[1].median,)),
+            "losses after 20 s, MPMTP / MPCUBIC": Spread((losses[0].median / losses[1].median,))}, None
+
+
+def _side_by_side(cases, quantity, curves):
+    return tuple(Panel(label, quantity, curves, f"cc={cc}") for cc, label in cases)
+
+
+_THREE = (("lia", "MPTCP (LIA)"), ("mpcubic", "MPCUBIC"), ("mpmtp", "MPMTP"))
+
+FIGURES = (
+    Figure("mm-fig2", "mm-0", "Figure 2 and table 1: windows and losses of LIA, MPSQRT and MPIIAD", (
+        *_side_by_side((("lia", "MPTCP (LIA)"), ("mpsqrt", "MPSQRT"), ("mpiiad", "MPIIAD")), "window", (_P1, _P2)),
+        Bars("lost packets", "", (
+            Bar("MPTCP (LIA)", "flow.mp.lost_packets", "cc=lia", 384),
+            Bar("MPSQRT", "flow.mp.lost_packets", "cc=mpsqrt", 6460),
+            Bar("MPIIAD", "flow.mp.lost_packets", "cc=mpiiad", 1544))),
+    )),
+    Figure("mm-fig3-4", "mm-1", "Figures 3 and 4: windows and losses of MPCUBIC, by capacity", (
+        *(Panel(f"2 x {rate}", "window", (_P1, _P2), f"rate={rate}") for rate in _RATES),
+        Panel("2 x 50 Mbit/s", "losses", (_BOTH,), "rate=50 Mbit/s"),
+    )),
+    Figure("mm-fig17", "mm-2", "Figure 17: beside 10 flows on each link", (
+        *_side_by_side(_THREE, "window", (_P1, _P2)), *_side_by_side(_THREE, "losses", (_BOTH,)),
+    ), columns=3),
+    Figure("mm-fig18", "mm-3", "Figure 18: 10 flows on each link until 20 s", (
+        *_side_by_side(_THREE, "window", (_P1, _P2)), *_side_by_side(_THREE, "losses", (_BOTH,)),
+    ), columns=3),
+    Figure("mm-fig19", "mm-4-5", "Figure 19 and table 2: with and without load balancing", (
+        Panel("without load balancing", "window", (_P1, _P2), "cc=mpmtp:balance=off"),
+        Panel("with load balancing", "window", (_P1, _P2), "cc=mpmtp"),
+        Bars("lost of the packets sent on path 1", "", (
+            Bar("without", "flow.mp.path.p1.loss", "cc=mpmtp:balance=off", 3.19e-5),
+            Bar("with", "flow.mp.path.p1.loss", "cc=mpmtp", 8.3e-6))),
+        Bars("lost packets on path 1", "", (
+            Bar("without", "flow.mp.path.p1.lost_packets", "cc=mpmtp:balance=off"),
+            Bar("with", "flow.mp.path.p1.lost_packets", "cc=mpmtp"))),
+    )),
+    Figure("mm-fig20", "mm-4-5", "Figure 20: losses and mean rates", (
+        Bars("lost packets", "", tuple(Bar(label, "flow.mp.lost_packets", f"cc={cc}") for cc, label in _RIVALS)),
+        Bars("goodput", "Mbit/s", tuple(Bar(label, "flow.mp.goodput_mbps", f"cc={cc}") for cc, label in _RIVALS)),
+    )),
+    Figure("mm-fig22", "mm-6", "Figure 22: MPMTP and CUBIC at one bottleneck", (
+        Panel("MPMTP, both paths together, and CUBIC", "window", (
+            Curve("MPMTP", "mp", ("a", "b")), Curve("CUBIC", "cubic", ("core",)))),
+        Panel("the paths of MPMTP", "window", (Curve("path 1", "mp", ("a",)), Curve("path 2", "mp", ("b",)))),
+    )),
+)
+
+MEASURED = (
+    Measured("mm-1", "MM-1: the convex growth overshoots, which leads to burst losses",
+             f"samples of 0.1 s after {_SLOW_START_S} s with {_BURST} losses or more on a path: above 0", _loses_in_bursts),
+    Measured("mm-3", "MM-3: MPMTP increases its window faster than MPCUBIC",
+             f"from {_FREE_S} s to 90 % of 100 Mbit/s, mean of 1 s: MPMTP sooner", _fills_sooner),
+    Measured("mm-3", "MM-S: the rate grows 33 % faster than with MPCUBIC, with 39 % fewer losses",
+             "reported, not judged: the paper does not say in which experiment", _overall),
+)
+
+WHY = {}
