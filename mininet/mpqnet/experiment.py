@@ -127,6 +127,8 @@ def _flows(table, duration_s, seed):
             _refuse(name, f'"{key}" has no counterpart here: `mpq get` downloads one file')
     if table.get("direction", "down") != "down":
         _refuse(name, "`mpq get` only downloads")
+    if not all(isinstance(path, str) for path in table["paths"]):
+        _refuse(name, "`mpq get` keeps every path from the start, and none as a backup")
     start_s = units.seconds(table.get("start", "0s"))
     spread_s = units.seconds(table.get("start_spread", "0s"))
     # Not the draws of mpq sim, whose seeds are not told; the same law.

@@ -108,6 +108,7 @@ def test_a_shared_link_and_several_connections():
     (DISJOINT, 'name = "wifi"', 'name = "long-name-here"', "no room for more than 10"),
     (DISJOINT, 'direction = "down"', 'direction = "up"', "`mpq get` only downloads"),
     (DISJOINT, 'size = "16 MiB"', 'requests = { response = "1 kB" }', '"requests" has no counterpart'),
+    (DISJOINT, 'paths = ["wifi", "lte"]', 'paths = ["wifi", { name = "lte", backup = true }]', "none as a backup"),
     (SHARED, 'links = ["right", "core"]', 'links = ["right", "left", "core"]', "two are the most"),
     (SHARED, 'links = ["right", "core"]', 'links = ["core", "left"]', "is the last of another path"),
     (SHARED, 'paths = ["a", "b"]', 'paths = ["a", "right"]', "share no last link"),
