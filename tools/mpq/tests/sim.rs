@@ -113,6 +113,29 @@ fn check_lists_the_runs_and_writes_nothing() {
 }
 
 #[test]
+fn the_runs_are_listed_for_other_programs() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!("{SCENARIO}[sweep]\n\"flow.f.cc\" = [\"reno\", \"lia\"]\n");
+    let output = sim(folder.path(), &text, &["--check", "--json"]);
+    let plan: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(plan["scenario"], "x");
+    assert_eq!(plan["text"], text);
+    assert_eq!(plan["scenario_sha256"].as_str().unwrap().len(), 64);
+    let runs = plan["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2);
+    assert_eq!(runs[1]["folder"], "runs/cc=lia/seed-1");
+    assert_eq!(runs[1]["case"]["set"]["flow.f.cc"], "lia");
+    // What is listed for a run is a scenario again, with one run.
+    let of_run = sim(
+        folder.path(),
+        runs[1]["text"].as_str().unwrap(),
+        &["--check"],
+    );
+    assert_eq!(said(&of_run), "base seed 1\n");
+    assert!(!folder.path().join("out").exists());
+}
+
+#[test]
 fn the_schema_knows_the_keys() {
     let output = Command::new(env!("CARGO_BIN_EXE_mpq"))
         .args(["sim", "--schema"])
