@@ -4,6 +4,7 @@
 SUMMARIES = {
     "aggregation": "one download over two links: goodput against the links' sum, and completion time",
     "handover": "the better of two links dies silently during a download: longest pause, completion time",
+    "agreement": "the same scenarios in the simulator and in Mininet: goodput within 5 %, path shares within 10 %",
     "overhead": "loopback: multipath off against stock quiche (throughput), two paths against one (CPU per byte)",
     "controllers": "an acknowledged packet in each congestion controller, by number of paths, beside quiche's CUBIC",
     "nginx": "our nginx against stock nginx with its own QUIC: requests, bodies, crowds; two paths against mpq serve",

@@ -25,6 +25,7 @@ from .process import CommandError, run
 
 PROBE = str(Path(__file__).with_name("probe.py"))
 PROBE_PORT = 9
+UNLIMITED_BPS = 1e9  # what a link without a rate is prepared for
 ETHERNET_HEADER = 14
 
 # A plain packet socket cannot carry superframes or unfinished checksums: the feature each
@@ -110,12 +111,13 @@ class EmulatedLink(Link):
 
     def _start_wire(self):
         shape, queue = self.shape, self.shape.queue
-        limit = f"{queue.packets}packets" if queue.packets else f"{queue.bytes}bytes"
         command = [
             str(self.wire), "--a", "link-a", "--b", "link-b", "--name", shape.name, "--seed", str(self.seed),
-            "--rate", f"{shape.rate_bps}bit", "--delay", f"{shape.delay_s * 1e6:.3f}us", "--queue", limit,
-            "--loss", f"{shape.loss * 100:.9f}%", "--control",
+            "--delay", f"{shape.delay_s * 1e6:.3f}us", "--loss", f"{shape.loss * 100:.9f}%", "--control",
         ]
+        if shape.rate_bps:
+            limit = f"{queue.packets}packets" if queue.packets else f"{queue.bytes}bytes"
+            command += ["--rate", f"{shape.rate_bps}bit", "--queue", limit]
         if self.report:
             command += ["--json", str(Path(self.report) / f"wire-{shape.name}.json")]
         # The wire ends with its standard input, so not even a killed script leaves one behind.
@@ -162,13 +164,14 @@ class EmulatedLink(Link):
             run(middle, "ip", "link", "set", "dev", inner, "master", "bridge")
             self._netem("add", inner, self.shape.loss)
         run(middle, "ip", "link", "set", "dev", "bridge", "up")
-        for intf in (self.intf1, self.intf2):
-            shape_egress(intf.node, intf.name, self.shape)
+        if self.shape.rate_bps:
+            for intf in (self.intf1, self.intf2):
+                shape_egress(intf.node, intf.name, self.shape)
 
     def _netem(self, verb, inner, loss):
         """Delay and loss on one side of the middle; the queue was before, so the limit must never bind."""
         shape = self.shape
-        limit = max(1000, int(1.5 * shape.rate_bps * shape.delay_s / 8 / 60) + 1)
+        limit = max(1000, int(1.5 * (shape.rate_bps or UNLIMITED_BPS) * shape.delay_s / 8 / 60) + 1)
         words = ["netem", "limit", limit, "delay", f"{shape.delay_s * 1e6:.0f}us"]
         if loss:
             words += ["loss", "random", f"{loss * 100:.6f}%"]
@@ -189,6 +192,8 @@ class EmulatedLink(Link):
         wanted_ms = self.shape.rtt_s * 1e3
         if not wanted_ms - 0.3 <= figures["rtt_ms"] <= wanted_ms * 1.1 + 1:
             self._fail(f"the median RTT is {figures['rtt_ms']:.2f} ms where {wanted_ms:g} ms was asked for")
+        if not self.shape.rate_bps:
+            return figures
         for way, source, sink in (("up", client, server), ("down", server, client)):
             below = self._udp(source, sink, 0.9)
             lost = 1 - below["received"] / below["sent"]

@@ -83,10 +83,11 @@ def load_play(file):
     ))
 
 
-def load_get(file):
-    """The report of `mpq get --json` for one file."""
+def load_get(file, whole=True):
+    """The report of `mpq get --json` for one file; of one that was interrupted if not `whole`: then nothing is known
+    about the file."""
     def build(data):
-        [downloaded] = data["files"]
+        [downloaded] = data["files"] if whole else [{"bytes": 0, "sha256": "", "longest_gap_ms": 0}]
         return Get(
             goodput_bps=float(data["goodput_bps"]),
             seconds=float(data["seconds"]),

@@ -19,9 +19,9 @@ class ScenarioError(Exception):
 class Link:
     """One link, both directions alike."""
     name: str
-    rate_bps: int
+    rate_bps: int | None  # None: as fast as the machine
     rtt_s: float
-    queue: units.Queue
+    queue: units.Queue | None  # None without a rate
     loss: float  # probability per frame and direction
 
     @property

@@ -34,7 +34,7 @@ class DisjointPaths:
             self.client = self.net.addHost("client", ip=None)
             self.server = self.net.addHost("server", ip=None)
             for host in (self.client, self.server):
-                self._prepare(host)
+                prepare_host(host)
             for index, shape in enumerate(self.shapes, 1):
                 self._add(index, shape)
             self._check_paths()
@@ -54,29 +54,11 @@ class DisjointPaths:
         """The server's address on the link `name`."""
         return self.links[name].intf2.IP()
 
-    @staticmethod
-    def _prepare(host):
-        run(host, "ip", "link", "set", "dev", "lo", "up")
-        # Any host address may be reached over any path, so no reverse-path filter.
-        run(host, "sysctl", "-qw", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.default.rp_filter=0")
-        # Not every kernel has these per namespace; then the system's own limits hold.
-        for name in ("rmem_max", "wmem_max"):
-            with contextlib.suppress(CommandError):
-                run(host, "sysctl", "-qw", f"net.core.{name}=8388608")
-
     def _add(self, index, shape):
         link = self.net.addLink(self.client, self.server, cls=EmulatedLink, shape=shape, **self.options)
         self.links[shape.name] = link
         client, server = link.intf1, link.intf2
-        for intf, side in ((client, 1), (server, 2)):
-            intf.setIP(f"10.{index}.0.{side}/24")
-            run(intf.node, "sysctl", "-qw", f"net.ipv4.conf.{intf.name}.rp_filter=0")
-            intf.updateAddr()
-            if not intf.IP() or not intf.MAC():
-                raise LinkError(f"{intf.name}: the address was not set")
-        for intf, peer in ((client, server), (server, client)):
-            run(intf.node, "ip", "neigh", "replace", peer.IP(), "lladdr", peer.MAC(), "dev", intf.name,
-                "nud", "permanent")
+        set_addresses(link, f"10.{index}.0")
         # What leaves from an address leaves by its link, wherever it goes. The server needs no such
         # rule: each client address is on the subnet of its link.
         table = FIRST_TABLE + index - 1
@@ -99,6 +81,29 @@ class DisjointPaths:
                         raise LinkError(f"no path from {address} ({source}) to {peer} ({target}): {error}") from error
 
 
+def prepare_host(host):
+    """Settings of an end host, or of a router."""
+    run(host, "ip", "link", "set", "dev", "lo", "up")
+    # Any host address may be reached over any path, so no reverse-path filter.
+    run(host, "sysctl", "-qw", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.default.rp_filter=0")
+    # Not every kernel has these per namespace; then the system's own limits hold.
+    for name in ("rmem_max", "wmem_max"):
+        with contextlib.suppress(CommandError):
+            run(host, "sysctl", "-qw", f"net.core.{name}=8388608")
+
+
+def set_addresses(link, subnet):
+    """Gives the ends of a link .1 and .2 of a subnet ("10.1.0"), and tells each the other's MAC address."""
+    for intf, side in ((link.intf1, 1), (link.intf2, 2)):
+        intf.setIP(f"{subnet}.{side}/24")
+        run(intf.node, "sysctl", "-qw", f"net.ipv4.conf.{intf.name}.rp_filter=0")
+        intf.updateAddr()
+        if not intf.IP() or not intf.MAC():
+            raise LinkError(f"{intf.name}: the address was not set")
+    for intf, peer in ((link.intf1, link.intf2), (link.intf2, link.intf1)):
+        run(intf.node, "ip", "neigh", "replace", peer.IP(), "lladdr", peer.MAC(), "dev", intf.name, "nud", "permanent")
+
+
 def measure_links(net, out=sys.stdout):
     """Measures every link; returns a line about each."""
     notes = []
@@ -106,9 +111,10 @@ def measure_links(net, out=sys.stdout):
         status = Status(f"measuring link {name} ({index} of {len(net.links)})", out)
         status.show("RTT, loss and rate of full-size UDP, both ways")
         figures = link.measure()
-        text = (f"RTT {figures['rtt_ms']:.1f} ms, {figures['up_bps'] / 1e6:.2f} Mbit/s up, "
-                f"{figures['down_bps'] / 1e6:.2f} Mbit/s down")
+        text, asked = f"RTT {figures['rtt_ms']:.1f} ms", f"RTT {link.shape.rtt_s * 1e3:g} ms"
+        if link.shape.rate_bps:
+            text += f", {figures['up_bps'] / 1e6:.2f} Mbit/s up, {figures['down_bps'] / 1e6:.2f} Mbit/s down"
+            asked = f"{link.shape.rate_bps / 1e6:g} Mbit/s, {asked}"
         status.show(text, final=True)
-        notes.append(f"{name}: asked for {link.shape.rate_bps / 1e6:g} Mbit/s, RTT {link.shape.rtt_s * 1e3:g} ms; "
-                     f"measured {text} ({link.backend} backend)")
+        notes.append(f"{name}: asked for {asked}; measured {text} ({link.backend} backend)")
     return notes

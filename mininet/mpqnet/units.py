@@ -6,8 +6,9 @@ from dataclasses import dataclass
 FULL_PACKET = 1500  # IP bytes of a full-size packet
 
 _RATES = {"bit": 1, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
+_RATES |= {f"{unit}/s": factor for unit, factor in _RATES.items()}
 _TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
-_SIZES = {"bytes": 1, "kb": 1e3, "mb": 1e6}
+_SIZES = {"bytes": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 
 
 class UnitError(ValueError):
@@ -18,7 +19,7 @@ def _quantity(text, units, example):
     if not isinstance(text, str):
         raise UnitError(f'{text!r} has no unit: write it in quotes with one of {", ".join(units)}, '
                         f'for example "{example}"')
-    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([A-Za-z%]*)\s*", text)
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([A-Za-z%/]*)\s*", text)
     if not match:
         raise UnitError(f'"{text}": expected a number and a unit ({", ".join(units)}), for example "{example}"')
     number, unit = match.groups()
@@ -63,11 +64,13 @@ class Queue:
 
 
 def queue(text, rate, rtt):
-    """The limit that "50packets", "30kb", "1bdp" or "100ms" means at a rate (bit/s) and RTT (s)."""
-    units = {"packets": 1, "bytes": 1, "kb": 1e3, "mb": 1e6, "bdp": rate * rtt / 8,
-             "ms": rate / 8e3, "s": rate / 8}
+    """The limit that "50packets", "30kb", "1bdp", "1bdp:rtt=20ms" or "100ms" means at a rate (bit/s) and RTT (s)."""
+    if isinstance(text, str) and (match := re.fullmatch(r"(.*bdp)\s*:\s*rtt=(.*)", text.strip(), re.IGNORECASE)):
+        text, rtt = match[1], seconds(match[2])
+    units = {"packets": 1, "packet": 1, "bytes": 1, "kb": 1e3, "mb": 1e6, "bdp": rate * rtt / 8,
+             "us": rate / 8e6, "ms": rate / 8e3, "s": rate / 8}
     value = _quantity(text, units, "1bdp")
-    if text.strip().lower().endswith("packets"):
+    if text.strip().lower().endswith(("packets", "packet")):
         if value < 1:
             raise UnitError(f'"{text}": a queue holds at least 1packets')
         return Queue(packets=round(value))

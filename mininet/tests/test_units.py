@@ -8,6 +8,9 @@ def test_quantities_scale_by_their_unit():
     assert units.seconds("20ms") == pytest.approx(0.02)
     assert units.probability("0.5%") == pytest.approx(0.005)
     assert units.size_bytes("20mb") == 20_000_000
+    # As scenarios of mpq sim have them.
+    assert units.rate_bps("1.5 Mbit/s") == 1_500_000
+    assert units.size_bytes("16 MiB") == 16_777_216
 
 
 def test_queue_limits():
@@ -16,6 +19,7 @@ def test_queue_limits():
     assert units.queue("0.5bdp", 12e6, 0.02) == units.Queue(bytes=15_000)
     assert units.queue("100ms", 12e6, 0.02) == units.Queue(bytes=150_000)
     assert units.queue("50packets", 12e6, 0.02) == units.Queue(packets=50)
+    assert units.queue("2 BDP:rtt=100 ms", 12e6, 0.02) == units.Queue(bytes=300_000)
     assert units.queue("0.01bdp", 12e6, 0.02) == units.Queue(bytes=units.FULL_PACKET)
 
 

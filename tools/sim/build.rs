@@ -1,4 +1,5 @@
-//! What the manifests of results say about the program: its commit and its patch series.
+//! What the manifests of results say about the program: its commit, its patch series, and the
+//! versions of quiche and of the compiler.
 
 use std::env;
 use std::fs;
@@ -34,6 +35,25 @@ fn main() {
 
     let patches = root.join("quiche-patches");
     println!("cargo::rerun-if-changed={}", patches.display());
+    let upstream = fs::read_to_string(patches.join("UPSTREAM")).unwrap_or_default();
+    let version = upstream
+        .lines()
+        .find_map(|line| line.strip_prefix("Version:"));
+    println!(
+        "cargo::rustc-env=MPQ_QUICHE={}",
+        version.map_or("unknown", str::trim)
+    );
+    let rustc = Command::new(env::var("RUSTC").expect("cargo sets it"))
+        .arg("--version")
+        .output()
+        .ok()
+        .filter(|output| output.status.success())
+        .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    println!(
+        "cargo::rustc-env=MPQ_RUSTC={}",
+        rustc.unwrap_or_else(|| "unknown".into())
+    );
+
     let series = fs::read_to_string(patches.join("series")).unwrap_or_default();
     let mut hash = Sha256::new();
     hash.update(&series);

@@ -322,6 +322,11 @@ impl Player {
             .map_or(&[], |set| &set.representations)
     }
 
+    /// Lets the buffer play up to `now`, for those who look at it between requests.
+    pub fn advance(&mut self, now: Instant) {
+        self.buffer.advance(self.on_clock(now));
+    }
+
     /// What to do at `now`.
     pub fn next(&mut self, now: Instant) -> Result<Action, PlayerError> {
         let now = self.on_clock(now);

@@ -129,16 +129,7 @@ impl Conn {
     /// Sends something that the peer acknowledges on every path, so that
     /// neither an idle timeout nor a NAT on the way forgets one.
     pub fn keep_alive(&mut self) {
-        let paths: Vec<_> = self
-            .quic
-            .path_stats()
-            .map(|stats| (stats.local_addr, stats.peer_addr))
-            .collect();
-        for (local, peer) in paths {
-            if let Err(e) = self.quic.send_ack_eliciting_on_path(local, peer) {
-                log::debug!("no ping from {local} to {peer}: {e}");
-            }
-        }
+        multipath::keep_alive(&mut self.quic);
     }
 
     /// Ends the connection because the peer's certificate is not the one

@@ -74,6 +74,32 @@ pub(crate) fn abandon(quic: &mut Connection, path_id: u64) -> quiche::Result<()>
     quic.abandon_path(path_id, PATH_UNSTABLE_OR_POOR)
 }
 
+/// Abandons a path that works but is no longer wanted. An error while it is the only one.
+pub fn leave(quic: &mut Connection, path_id: u64) -> quiche::Result<()> {
+    quic.abandon_path(
+        path_id,
+        quiche::WireErrorCode::ApplicationAbandonPath as u64,
+    )
+}
+
+/// Asks the peer to use a path only while no other works, and does so here.
+pub fn set_backup(quic: &mut Connection, path_id: u64) -> quiche::Result<()> {
+    quic.set_path_status(path_id, quiche::PathStatus::Backup)
+}
+
+/// Sends something that has to be acknowledged on every path, if nothing else is under way.
+pub fn keep_alive(quic: &mut Connection) {
+    let paths: Vec<_> = quic
+        .path_stats()
+        .map(|stats| (stats.local_addr, stats.peer_addr))
+        .collect();
+    for (local, peer) in paths {
+        if let Err(e) = quic.send_ack_eliciting_on_path(local, peer) {
+            log::debug!("no ping from {local} to {peer}: {e}");
+        }
+    }
+}
+
 /// Gives the peer every connection ID it has room for. `new_cid` makes one,
 /// with its stateless reset token.
 pub fn supply_cids(

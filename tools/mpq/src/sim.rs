@@ -11,12 +11,15 @@ use indicatif::ProgressDrawTarget;
 use indicatif::ProgressStyle;
 use mpq_sim::campaign::Campaign;
 use mpq_sim::campaign::Progress;
+use mpq_sim::results::sha256;
+use mpq_sim::results::CaseName;
 use mpq_sim::results::Folder;
 use mpq_sim::results::Origin;
 use mpq_sim::results::Status;
 use mpq_sim::results::Summary;
 use mpq_sim::scenario::Document;
 use mpq_sim::scenario::Scenario;
+use serde::Serialize;
 
 use crate::exit;
 use crate::exit::Failure;
@@ -33,6 +36,7 @@ use crate::signals::StopRequests;
     "  mpq sim SCENARIO.toml --out results --seeds 1,2,3,4,5\n",
     "  mpq sim SCENARIO.toml --set 'flow.mp.cc=olia' --qlog --out olia\n",
     "  mpq sim SCENARIO.toml --check\n",
+    "  mpq sim SCENARIO.toml --check --json >runs.json\n",
     "  mpq sim --schema >scenario.schema.json\n\n",
     "docs/scenarios.md describes scenarios and results.",
 ))]
@@ -65,6 +69,10 @@ pub struct Args {
     #[arg(long, conflicts_with = "schema")]
     check: bool,
 
+    /// With --check: list the runs as JSON, each with its own scenario, for programs that run them
+    #[arg(long, requires = "check")]
+    json: bool,
+
     /// Only print the JSON schema of scenarios
     #[arg(long, conflicts_with = "scenario")]
     schema: bool,
@@ -92,6 +100,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
     };
     let document = Document::load(path, &args.set, args.seeds.as_deref())
         .map_err(|e| Failure::new(exit::USAGE, e))?;
+    if args.json {
+        let plan = Plan::new(&document, Origin::new(std::env::args().collect()));
+        let text = serde_json::to_string_pretty(&plan).map_err(|e| Failure::new(exit::LOCAL, e))?;
+        println!("{text}");
+        return Ok(());
+    }
     if args.check {
         for case in &document.cases {
             for seed in &case.scenario.seeds {
@@ -143,6 +157,56 @@ pub fn run(args: Args) -> Result<(), Failure> {
     verdict(&campaigned.summary)
 }
 
+/// What `--check --json` prints.
+#[derive(Serialize)]
+struct Plan<'a> {
+    /// Command, commit, versions.
+    #[serde(flatten)]
+    origin: Origin,
+    /// The scenario's name.
+    scenario: &'a str,
+    scenario_sha256: String,
+    /// The file, with the changes of the command line.
+    text: &'a str,
+    question: &'a str,
+    expected: &'a str,
+    runs: Vec<PlannedRun>,
+}
+
+/// A run that is to be made.
+#[derive(Serialize)]
+struct PlannedRun {
+    case: CaseName,
+    seed: u64,
+    /// Where its results belong, below the campaign's folder.
+    folder: String,
+    /// The scenario of this run alone, as TOML.
+    text: String,
+}
+
+impl Plan<'_> {
+    fn new(document: &Document, origin: Origin) -> Plan<'_> {
+        let runs = document.cases.iter().flat_map(|case| {
+            let seeds = case.scenario.seeds.iter();
+            seeds.map(|seed| PlannedRun {
+                case: CaseName::of(case),
+                seed: *seed,
+                folder: Folder::run_name(case, *seed),
+                text: case.text_of_run(*seed),
+            })
+        });
+        Plan {
+            origin,
+            scenario: &document.name,
+            scenario_sha256: sha256(document.text.as_bytes()),
+            text: &document.text,
+            question: &document.scenario.question,
+            expected: &document.scenario.expected,
+            runs: runs.collect(),
+        }
+    }
+}
+
 fn bar(is_quiet: bool) -> ProgressBar {
     let target = if is_quiet || !std::io::stderr().is_terminal() {
         ProgressDrawTarget::hidden()
@@ -163,7 +227,17 @@ fn show(bar: &ProgressBar, progress: Progress) {
     bar.set_message(format!("{done}/{all} runs"));
 }
 
-/// Goodput and losses of each flow, and the rules.
+/// Metrics of a flow that are printed.
+const TOLD: [&str; 6] = [
+    ".goodput_mbps",
+    ".completion_s",
+    ".startup_ms",
+    ".stalls",
+    ".stall_ms",
+    ".mean_bitrate_mbps",
+];
+
+/// What each flow came to, and the rules.
 fn print(summary: &Summary) {
     println!("{}\n", summary.question);
     for case in &summary.cases {
@@ -171,7 +245,7 @@ fn print(summary: &Summary) {
         for (name, spread) in &case.metrics {
             let is_told = name.starts_with("flow.")
                 && !name.contains(".path.")
-                && (name.ends_with(".goodput_mbps") || name.ends_with(".completion_s"));
+                && TOLD.iter().any(|metric| name.ends_with(metric));
             if is_told {
                 println!(
                     "  {name:<44} {:10.3}  {:.3} to {:.3}",

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use common::code;
 use common::dirs;
+use common::json;
 use common::sha256;
 use common::signal;
 use common::stderr;
@@ -189,7 +190,7 @@ fn a_full_disk_is_a_local_error() {
 }
 
 #[test]
-fn an_interrupted_download_leaves_nothing() {
+fn an_interrupted_download_leaves_only_its_report() {
     let (dirs, _) = dirs(10);
     // Far more than arrives before the signal; sparse, so it costs no disk.
     std::fs::File::create(dirs.www.join("huge"))
@@ -198,7 +199,8 @@ fn an_interrupted_download_leaves_nothing() {
         .unwrap();
     let server = Server::start(&dirs.www, &[]);
     let mut child = dirs
-        .get(&["--no-verify", "-q", &server.url("huge")])
+        .get(&["--no-verify", "-q", "--json=report.json"])
+        .arg(server.url("huge"))
         .spawn()
         .unwrap();
     let part = dirs.cwd.join("huge.part");
@@ -209,7 +211,10 @@ fn an_interrupted_download_leaves_nothing() {
     }
     signal(&child, "INT");
     assert_eq!(wait(&mut child), 130);
-    assert_eq!(dirs.names(), [""; 0]);
+    assert_eq!(dirs.names(), ["report.json"]);
+    let report = json(&dirs, "report.json");
+    assert_eq!(report["files"], serde_json::json!([]));
+    assert!(report["goodput_bps"].as_f64().unwrap() > 0.0);
 }
 
 #[test]

@@ -77,12 +77,18 @@ pub fn request(quic: &mut Connection, stream: u64, bytes: u64) -> quiche::Result
         .map(drop)
 }
 
-/// Reads everything that is there into `received`.
-pub fn read(quic: &mut Connection, scratch: &mut Vec<u8>, received: &mut Received) {
+/// Reads everything that is there into `received`. `on_data` hears of each stream's bytes.
+pub fn read(
+    quic: &mut Connection,
+    scratch: &mut Vec<u8>,
+    received: &mut Received,
+    mut on_data: impl FnMut(u64, usize),
+) {
     scratch.resize(CHUNK, 0);
     while let Some(stream) = quic.stream_readable_next() {
         while let Ok((n, fin)) = quic.stream_recv(stream, scratch) {
             received.bytes += n as u64;
+            on_data(stream, n);
             if fin {
                 received.finished.push(stream);
                 break;

@@ -16,6 +16,7 @@ use crate::identity;
 use crate::network::Route;
 use crate::scenario::Flow;
 use crate::scenario::MOST_PATHS;
+use crate::viewer::Viewer;
 
 /// Never.
 pub const NEVER: Nanos = Nanos::MAX;
@@ -62,8 +63,11 @@ pub struct Host {
     pub connection: usize,
     /// A packet that is to leave later: its slot, its time and its path.
     pub held: Option<(u32, Nanos, usize)>,
-    /// When it is to be served next; other entries in the event queue are outdated.
+    /// When it is to be served next, and the number of that event.
     pub wake_at: Nanos,
+    pub wake_number: u64,
+    /// Times of its entries in the event queue, the next one last.
+    pub queued: Vec<Nanos>,
     pub served_at: Option<Nanos>,
     pub sender: Sender,
     pub received: Received,
@@ -80,6 +84,8 @@ impl Host {
             connection,
             held: None,
             wake_at: NEVER,
+            wake_number: 0,
+            queued: Vec::new(),
             served_at: None,
             sender: Sender::default(),
             received: Received::default(),
@@ -130,6 +136,8 @@ pub struct ConnectionState {
     pub failure: Option<String>,
     /// Paths to open, and not before when.
     pub wanted: Vec<(usize, Nanos)>,
+    /// Paths to abandon, and when.
+    pub leaving: Vec<(usize, Nanos)>,
     /// Path IDs in use, with their paths.
     pub open: Vec<(u64, usize)>,
     /// How often a path could not be kept.
@@ -138,6 +146,8 @@ pub struct ConnectionState {
     /// The request under way: its stream and its time.
     pub request: Option<(u64, Nanos)>,
     pub next_request: Nanos,
+    /// Of a flow that plays DASH.
+    pub viewer: Option<Viewer>,
 }
 
 /// The transport settings of a flow's connections: the tools' own, and what the flow says.

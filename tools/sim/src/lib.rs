@@ -8,6 +8,7 @@
 //! network   links and routes                  results   files of a run and of a campaign
 //! world     the event loop of one run         series    samples, windows, metrics
 //! host      one end of a connection           accept    rules about metrics
+//! app       what the ends send and read       viewer    a DASH client; qoe: what it saw
 //! ```
 
 pub mod accept;
@@ -20,4 +21,6 @@ mod app;
 mod host;
 mod identity;
 mod network;
+mod qoe;
 mod series;
+mod viewer;

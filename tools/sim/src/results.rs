@@ -57,7 +57,7 @@ pub struct Origin {
     pub commit: String,
     /// SHA-256 over the patch series.
     pub patch_series: String,
-    /// Versions of parts.
+    /// Versions of `mpq-sim`, of the quiche below the patches, and of the compiler.
     pub versions: BTreeMap<String, String>,
 }
 
@@ -68,7 +68,11 @@ impl Origin {
             command,
             commit: env!("MPQ_COMMIT").into(),
             patch_series: env!("MPQ_PATCH_SERIES").into(),
-            versions: BTreeMap::from([("mpq-sim".into(), env!("CARGO_PKG_VERSION").into())]),
+            versions: BTreeMap::from([
+                ("mpq-sim".into(), env!("CARGO_PKG_VERSION").into()),
+                ("quiche".into(), env!("MPQ_QUICHE").into()),
+                ("rustc".into(), env!("MPQ_RUSTC").into()),
+            ]),
         }
     }
 }
@@ -106,7 +110,8 @@ pub struct CaseName {
 }
 
 impl CaseName {
-    fn of(case: &Case) -> CaseName {
+    /// The name of `case`.
+    pub fn of(case: &Case) -> CaseName {
         let json = |value: &toml::Value| serde_json::to_value(value).unwrap_or_default();
         CaseName {
             label: case.label.clone(),
@@ -207,7 +212,8 @@ impl Folder {
         })
     }
 
-    fn run_name(case: &Case, seed: u64) -> String {
+    /// Where a run is, below the folder of its campaign.
+    pub fn run_name(case: &Case, seed: u64) -> String {
         format!("runs/{}/seed-{seed}", case.folder())
     }
 
@@ -255,11 +261,7 @@ impl Folder {
     ) -> Result<RunSummary, ResultError> {
         let run = self.path.join(Folder::run_name(case, seed));
         let partial = run.with_file_name(format!(".seed-{seed}.partial"));
-        let mut scenario = case.scenario.clone();
-        scenario.seeds = vec![seed];
-        // What is judged over all runs is no part of one.
-        scenario.accept.clear();
-        let text = toml::to_string_pretty(&scenario).expect("a scenario is TOML");
+        let text = case.text_of_run(seed);
         write(&partial.join("scenario.toml"), &text)?;
         let manifest = RunManifest {
             origin,

@@ -12,6 +12,7 @@ use mpq_wire::model::Nanos;
 use crate::host;
 use crate::network::LinkCounters;
 use crate::network::HEADER_BYTES;
+use crate::qoe;
 use crate::scenario::Scenario;
 use crate::scenario::Way;
 use crate::world::RunError;
@@ -81,6 +82,8 @@ struct Files {
     paths: BufWriter<File>,
     flows: BufWriter<File>,
     links: BufWriter<File>,
+    /// If there are DASH clients.
+    qoe: Option<qoe::Files>,
 }
 
 pub(crate) struct Series {
@@ -99,7 +102,8 @@ impl Series {
         out: Option<&Path>,
         world: &World,
     ) -> Result<Series, RunError> {
-        let files = out.map(open).transpose()?;
+        let has_dash = world.flows().any(|flow| flow.dash.is_some());
+        let files = out.map(|out| open(out, has_dash)).transpose()?;
         let paths: Vec<usize> = world.connections.iter().map(|c| c.routes.len()).collect();
         let period = scenario.sample.value.0.as_nanos() as Nanos;
         let rounded =
@@ -178,10 +182,9 @@ impl Series {
             self.sample(world)?;
         }
         if let Some(files) = &mut self.files {
-            for file in [&mut files.paths, &mut files.flows, &mut files.links] {
-                file.flush()
-                    .map_err(|e| RunError::Write(self.out.clone(), e))?;
-            }
+            files
+                .end(world)
+                .map_err(|e| RunError::Write(self.out.clone(), e))?;
         }
         let mut metrics = BTreeMap::new();
         for span in &self.spans {
@@ -202,6 +205,10 @@ impl Series {
                 if let Some(median) = median(&connection.times) {
                     metrics.insert(name("completion_s"), median);
                 }
+            }
+            if let Some(viewer) = &connection.viewer {
+                let seen = qoe::metrics(viewer.player()).into_iter();
+                metrics.extend(seen.map(|(metric, value)| (name(metric), value)));
             }
         }
         for flow in world.flows().filter(|flow| flow.count > 1) {
@@ -294,7 +301,7 @@ impl Series {
                 - a.paths.iter().map(|p| p.received_bytes).sum::<u64>();
             let (mut sent, mut lost) = (0, 0);
             for (k, (a, b)) in a.paths.iter().zip(&b.paths).enumerate() {
-                let name = &world.flow_of(i).paths[k];
+                let name = &world.flow_of(i).paths[k].name;
                 let mut put =
                     |metric: &str, value: f64| put(&format!("path.{name}.{metric}"), value);
                 let path_sent = b.sent_packets - a.sent_packets;
@@ -429,7 +436,27 @@ fn group_with(metrics: &mut BTreeMap<String, f64>, prefix: &str, flow: &str, cou
     }
 }
 
-fn open(out: &Path) -> Result<Files, RunError> {
+impl Files {
+    /// Writes what is known at the end only, and everything out.
+    fn end(&mut self, world: &World) -> io::Result<()> {
+        if let Some(qoe) = &mut self.qoe {
+            for state in &world.connections {
+                if let Some(viewer) = &state.viewer {
+                    let began_s = state.start as f64 / 1e9;
+                    qoe::write_segments(&mut qoe.segments, began_s, &state.name, viewer.player())?;
+                }
+            }
+            qoe.dash.flush()?;
+            qoe.segments.flush()?;
+        }
+        for file in [&mut self.paths, &mut self.flows, &mut self.links] {
+            file.flush()?;
+        }
+        Ok(())
+    }
+}
+
+fn open(out: &Path, has_dash: bool) -> Result<Files, RunError> {
     let create = |name: &str, header: &str| {
         let path = out.join(name);
         let create = || -> io::Result<BufWriter<File>> {
@@ -439,7 +466,15 @@ fn open(out: &Path) -> Result<Files, RunError> {
         };
         create().map_err(|e| RunError::Write(path.display().to_string(), e))
     };
+    let qoe = match has_dash {
+        true => Some(qoe::Files {
+            dash: create("dash.csv", qoe::DASH_HEADER)?,
+            segments: create("segments.csv", qoe::SEGMENTS_HEADER)?,
+        }),
+        false => None,
+    };
     Ok(Files {
+        qoe,
         paths: create(
             "paths.csv",
             "time_s,flow,path,goodput_mbps,sent_bytes,received_bytes,lost_packets,sent_packets,\
@@ -470,13 +505,16 @@ fn write(files: &mut Files, world: &World, last: &Sample, now: &Sample) -> io::R
             "{time:.6},{},{goodput:.6},{delivered}",
             state.name
         )?;
+        if let (Some(qoe), Some(viewer)) = (&mut files.qoe, &state.viewer) {
+            qoe::write_row(&mut qoe.dash, time, &state.name, viewer.player())?;
+        }
         for (k, (a, b)) in a.paths.iter().zip(&b.paths).enumerate() {
             let received = b.received_bytes - a.received_bytes;
             write!(
                 files.paths,
                 "{time:.6},{},{},{:.6},{},{received},{},{},",
                 state.name,
-                world.flow_of(i).paths[k],
+                world.flow_of(i).paths[k].name,
                 mbps(received),
                 b.sent_bytes - a.sent_bytes,
                 b.lost_packets - a.lost_packets,

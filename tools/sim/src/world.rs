@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::collections::BinaryHeap;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::hash::Hasher;
 use std::io::BufWriter;
@@ -13,6 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::time::Instant;
 
+use mpq_driver::multipath;
 use mpq_driver::PathChange;
 use mpq_driver::TransportSettings;
 use mpq_wire::model;
@@ -28,9 +30,14 @@ use crate::host::Host;
 use crate::host::NEVER;
 use crate::network::Network;
 use crate::scenario::Flow;
+use crate::scenario::FlowPath;
 use crate::scenario::Scenario;
+use crate::scenario::Text;
+use crate::scenario::Time;
 use crate::scenario::Way;
 use crate::series::Series;
+use crate::viewer;
+use crate::viewer::Viewer;
 
 /// Room for a datagram; larger than any that the connections send.
 const SLOT: usize = 1500;
@@ -122,7 +129,9 @@ impl Drop for Reset {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// The packet in this slot comes to the end of a link.
+    /// The first packet of this line comes to its end.
+    Line(u32),
+    /// The packet in this slot, which overtook others, comes to the end of a link.
     Arrive(u32),
     /// A host is to be served.
     Wake(u32),
@@ -135,7 +144,8 @@ enum Event {
     Sample,
 }
 
-/// A datagram under way.
+/// A datagram under way, without its bytes.
+#[derive(Clone, Copy, Default)]
 struct Packet {
     len: u16,
     /// Links passed.
@@ -143,30 +153,32 @@ struct Packet {
     path: u8,
     /// The host that sent it.
     from: u32,
-    buf: [u8; SLOT],
 }
 
 /// Slots for packets, which are used again and again.
 #[derive(Default)]
 struct Pool {
+    /// Apart from the bytes, because links look at nothing else and the bytes of thousands do not
+    /// fit into a cache.
     packets: Vec<Packet>,
+    bufs: Vec<[u8; SLOT]>,
     free: Vec<u32>,
 }
 
 impl Pool {
     fn take(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
-            self.packets.push(Packet {
-                len: 0,
-                hop: 0,
-                path: 0,
-                from: 0,
-                buf: [0; SLOT],
-            });
+            self.packets.push(Packet::default());
+            self.bufs.push([0; SLOT]);
             (self.packets.len() - 1) as u32
         })
     }
 }
+
+/// Packets in the order in which they come to an end: of the direction of a link, or of the way from
+/// a host to its first link. Only the first of them is in the event queue.
+#[derive(Default)]
+struct Line(VecDeque<(Nanos, u64, u32)>);
 
 pub(crate) struct World<'a> {
     scenario: &'a Scenario,
@@ -178,8 +190,10 @@ pub(crate) struct World<'a> {
     events: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
     event_count: u64,
     pub(crate) network: Network,
+    /// One for each direction of a link, and one for what enters the network.
+    lines: Vec<Line>,
     /// Client and server of each connection in turn, from when they exist.
-    pub(crate) hosts: Vec<Option<Host>>,
+    pub(crate) hosts: Vec<Option<Box<Host>>>,
     pub(crate) connections: Vec<ConnectionState>,
     pool: Pool,
     scratch: Vec<u8>,
@@ -199,7 +213,8 @@ impl<'a> World<'a> {
             Network::new(scenario, options.folder, options.seed).map_err(RunError::Setup)?;
         let mut connections = Vec::new();
         for (index, flow) in scenario.flow.iter().enumerate() {
-            let routes = flow.paths.iter().map(|name| Network::route(scenario, name));
+            let names = flow.paths.iter().map(|path| &path.name);
+            let routes = names.map(|name| Network::route(scenario, name));
             let routes: Vec<_> = routes.collect::<Result<_, _>>().map_err(RunError::Setup)?;
             let mut draws = Seeds {
                 master: options.seed,
@@ -218,12 +233,18 @@ impl<'a> World<'a> {
                     .as_ref()
                     .map_or(Duration::ZERO, |s| s.value.0);
                 let late = spread.mul_f64(draws.unit());
+                let start = flow.start.value.0 + late;
+                let viewer = flow.dash.as_ref();
+                let viewer = viewer.map(|dash| Viewer::new(dash, base + start));
                 connections.push(ConnectionState {
                     name,
                     flow: index,
-                    wanted: (1..routes.len()).map(|path| (path, 0)).collect(),
+                    wanted: path_times(flow, |path| Some(path.start.as_ref().map_or(0, nanos)))
+                        .skip(1)
+                        .collect(),
+                    leaving: path_times(flow, |path| path.stop.as_ref().map(nanos)).collect(),
                     routes: routes.clone(),
-                    start: (flow.start.value.0 + late).as_nanos() as Nanos,
+                    start: start.as_nanos() as Nanos,
                     ended: None,
                     established: None,
                     completed: 0,
@@ -234,6 +255,7 @@ impl<'a> World<'a> {
                     next_stream: 0,
                     request: None,
                     next_request: 0,
+                    viewer: viewer.transpose().map_err(RunError::Setup)?,
                 });
             }
         }
@@ -246,6 +268,9 @@ impl<'a> World<'a> {
             gather: scenario.gather.value.0.as_nanos() as Nanos,
             events: BinaryHeap::new(),
             event_count: 0,
+            lines: (0..=network.directions.len())
+                .map(|_| Line::default())
+                .collect(),
             network,
             hosts: (0..2 * connections.len()).map(|_| None).collect(),
             connections,
@@ -297,15 +322,12 @@ impl<'a> World<'a> {
                 self.options.progress.store(at, Ordering::Relaxed);
             }
             match event {
-                Event::Arrive(slot) => self.arrive(slot)?,
-                Event::Wake(host) => {
-                    let is_current = self.hosts[host as usize]
-                        .as_ref()
-                        .is_some_and(|host| host.wake_at == at);
-                    if is_current {
-                        self.serve(host as usize);
-                    }
+                Event::Line(line) => {
+                    let slot = self.advance(line as usize);
+                    self.arrive(slot)?;
                 }
+                Event::Arrive(slot) => self.arrive(slot)?,
+                Event::Wake(host) => self.on_wake(host as usize),
                 Event::Start(connection) => self.start(connection as usize)?,
                 Event::Stop(connection) => self.finish(connection as usize, None),
                 Event::HandshakeDeadline(connection) => {
@@ -316,6 +338,7 @@ impl<'a> World<'a> {
                     }
                 }
                 Event::Sample => {
+                    self.advance_viewers();
                     series.sample(&self)?;
                     self.push(at + sample, Event::Sample);
                 }
@@ -324,6 +347,7 @@ impl<'a> World<'a> {
                 break;
             }
         }
+        self.advance_viewers();
         let metrics = series.finish(&self)?;
         let failures: Vec<String> = self
             .connections
@@ -353,16 +377,57 @@ impl<'a> World<'a> {
         self.events.push(Reverse((at, self.event_count, event)));
     }
 
+    /// Lets the packet in `slot` come to the end of a line at `at`.
+    fn line_up(&mut self, line: usize, at: Nanos, slot: u32) {
+        let waiting = &mut self.lines[line].0;
+        if waiting.back().is_some_and(|(last, ..)| at < *last) {
+            return self.push(at, Event::Arrive(slot));
+        }
+        self.event_count += 1;
+        if waiting.is_empty() {
+            let event = Event::Line(line as u32);
+            self.events.push(Reverse((at, self.event_count, event)));
+        }
+        waiting.push_back((at, self.event_count, slot));
+    }
+
+    /// Takes the first packet of a line, whose time it is.
+    fn advance(&mut self, line: usize) -> u32 {
+        let waiting = &mut self.lines[line].0;
+        let (_, _, slot) = waiting.pop_front().expect("its event was there");
+        if let Some((at, number, _)) = waiting.front() {
+            // With the number that it had from the start, as if it had been queued then.
+            let event = Event::Line(line as u32);
+            self.events.push(Reverse((*at, *number, event)));
+        }
+        slot
+    }
+
+    fn instant(&self) -> Instant {
+        self.base + Duration::from_nanos(self.now)
+    }
+
     fn set_clock(&self) -> Instant {
-        let now = self.base + Duration::from_nanos(self.now);
+        let now = self.instant();
         quiche::clock::set(Some(now));
         now
+    }
+
+    /// Lets the buffers of all who still watch play up to now.
+    fn advance_viewers(&mut self) {
+        let now = self.instant();
+        let connections = self.connections.iter_mut();
+        for state in connections.filter(|state| state.ended.is_none()) {
+            if let Some(viewer) = &mut state.viewer {
+                viewer.advance(now);
+            }
+        }
     }
 
     fn start(&mut self, connection: usize) -> Result<(), RunError> {
         self.set_clock();
         let quic = self.connect(connection, true)?;
-        self.hosts[2 * connection] = Some(Host::new(quic, true, connection));
+        self.hosts[2 * connection] = Some(Box::new(Host::new(quic, true, connection)));
         self.serve(2 * connection);
         Ok(())
     }
@@ -411,7 +476,7 @@ impl<'a> World<'a> {
             return self.deliver(slot, from ^ 1);
         };
         match self.network.directions[*link].offer(self.now, len) {
-            Some(due) => self.push(due, Event::Arrive(slot)),
+            Some(due) => self.line_up(*link, due, slot),
             None => self.pool.free.push(slot),
         }
         Ok(())
@@ -423,10 +488,10 @@ impl<'a> World<'a> {
         let is_client = to.is_multiple_of(2);
         if self.hosts[to].is_none() {
             let quic = self.connect(connection, is_client)?;
-            self.hosts[to] = Some(Host::new(quic, is_client, connection));
+            self.hosts[to] = Some(Box::new(Host::new(quic, is_client, connection)));
         }
         let host = self.hosts[to].as_mut().expect("was made");
-        let packet = &mut self.pool.packets[slot as usize];
+        let packet = self.pool.packets[slot as usize];
         let (path, len) = (usize::from(packet.path), usize::from(packet.len));
         let info = quiche::RecvInfo {
             from: host::address(connection, path, !is_client),
@@ -435,7 +500,10 @@ impl<'a> World<'a> {
         let traffic = &mut host.traffic[path];
         traffic.received_packets += 1;
         traffic.received_bytes += len as u64;
-        if let Err(e) = host.quic.recv(&mut packet.buf[..len], info) {
+        if let Err(e) = host
+            .quic
+            .recv(&mut self.pool.bufs[slot as usize][..len], info)
+        {
             if e != quiche::Error::Done {
                 host.last_recv_error = Some(e);
             }
@@ -450,9 +518,39 @@ impl<'a> World<'a> {
 
     /// Makes sure that a host is served at `at`, or before.
     fn wake(&mut self, host: usize, at: Nanos) {
-        if let Some(state) = self.hosts[host].as_mut().filter(|state| at < state.wake_at) {
-            state.wake_at = at;
-            self.push(at, Event::Wake(host as u32));
+        let Some(state) = self.hosts[host].as_mut().filter(|state| at < state.wake_at) else {
+            return;
+        };
+        self.event_count += 1;
+        state.wake_at = at;
+        state.wake_number = self.event_count;
+        self.queue_wake(host);
+    }
+
+    /// Queues a host's next wake, unless an event is queued that comes before it and will do so:
+    /// timers move on with every packet, and few of them are ever due.
+    fn queue_wake(&mut self, host: usize) {
+        let Some(state) = &mut self.hosts[host] else {
+            return;
+        };
+        let (at, number) = (state.wake_at, state.wake_number);
+        if at < state.queued.last().copied().unwrap_or(NEVER) {
+            state.queued.push(at);
+            self.events
+                .push(Reverse((at, number, Event::Wake(host as u32))));
+        }
+    }
+
+    /// A queued wake's time has come.
+    fn on_wake(&mut self, host: usize) {
+        let Some(state) = &mut self.hosts[host] else {
+            return;
+        };
+        state.queued.pop();
+        if state.wake_at == self.now {
+            self.serve(host);
+        } else {
+            self.queue_wake(host);
         }
     }
 
@@ -503,7 +601,7 @@ impl<'a> World<'a> {
         let connection = host.connection;
         let flow = self.flow_of(connection);
         while let Some(event) = host.quic.path_event_next() {
-            let change = mpq_driver::multipath::on_event(&mut host.quic, event);
+            let change = multipath::on_event(&mut host.quic, event);
             if let (true, Some(PathChange::Abandoned { path_id, .. })) = (host.is_client, change) {
                 self.on_abandoned(connection, path_id);
             }
@@ -518,13 +616,34 @@ impl<'a> World<'a> {
         }
         let mut next = NEVER;
         if host.is_client {
-            state.established.get_or_insert(self.now);
-            next = open_paths(host, state, self.now);
+            if state.established.is_none() {
+                state.established = Some(self.now);
+                if flow.paths[0].backup {
+                    // Its path ID is always open when the handshake ends.
+                    let _ = multipath::set_backup(&mut host.quic, 0);
+                }
+            }
+            next = leave_paths(host, state, self.now);
+            next = next.min(open_paths(host, state, &flow.paths, self.now));
         }
         match (host.is_client, flow.direction) {
             (true, Way::Down) => {
-                app::read(&mut host.quic, &mut self.scratch, &mut host.received);
-                next = next.min(self.step_client(host));
+                let viewer = &mut state.viewer;
+                let on_data = |stream, bytes| {
+                    if let Some(viewer) = viewer {
+                        viewer.on_data(stream, bytes);
+                    }
+                };
+                app::read(
+                    &mut host.quic,
+                    &mut self.scratch,
+                    &mut host.received,
+                    on_data,
+                );
+                next = next.min(match flow.dash {
+                    Some(_) => self.step_viewer(host),
+                    None => self.step_client(host),
+                });
             }
             (true, Way::Up) => {
                 if state.request.is_none() {
@@ -539,13 +658,16 @@ impl<'a> World<'a> {
                 host.sender.pump(&mut host.quic);
             }
             (false, Way::Up) => {
-                app::read(&mut host.quic, &mut self.scratch, &mut host.received);
+                app::read(
+                    &mut host.quic,
+                    &mut self.scratch,
+                    &mut host.received,
+                    |_, _| (),
+                );
                 if !host.received.finished.is_empty() {
                     state.completed = 1;
                     state.times.push((self.now - state.start) as f64 / 1e9);
-                    state.ended = Some(self.now);
-                    self.ended += 1;
-                    let _ = host.quic.close(true, NO_ERROR, b"");
+                    self.end(host, None);
                 }
             }
         }
@@ -577,9 +699,7 @@ impl<'a> World<'a> {
             state.next_request = self.now + pause.as_nanos() as Nanos;
         }
         if count.is_some_and(|count| state.completed >= count) {
-            state.ended = Some(self.now);
-            self.ended += 1;
-            let _ = host.quic.close(true, NO_ERROR, b"");
+            self.end(host, None);
             return NEVER;
         }
         if state.request.is_some() {
@@ -597,6 +717,38 @@ impl<'a> World<'a> {
             // The peer's limit on streams: it grows with what comes from the peer.
             Err(_) => NEVER,
         }
+    }
+
+    /// The DASH client.
+    fn step_viewer(&mut self, host: &mut Host) -> Nanos {
+        let now = self.instant();
+        let state = &mut self.connections[host.connection];
+        // Which streams ended follows from their sizes.
+        host.received.finished.clear();
+        let Some(viewer) = &mut state.viewer else {
+            return NEVER;
+        };
+        match viewer.step(&mut host.quic, &mut state.next_stream, now) {
+            Ok(viewer::Next::At(at)) => at.saturating_duration_since(self.base).as_nanos() as Nanos,
+            Ok(viewer::Next::Over) => {
+                state.completed = 1;
+                self.end(host, None);
+                NEVER
+            }
+            Err(e) => {
+                self.end(host, Some(e.to_string()));
+                NEVER
+            }
+        }
+    }
+
+    /// Ends the connection of a host that has all it wants, or that cannot go on.
+    fn end(&mut self, host: &mut Host, failure: Option<String>) {
+        let state = &mut self.connections[host.connection];
+        state.ended = Some(self.now);
+        state.failure = failure;
+        self.ended += 1;
+        let _ = host.quic.close(true, NO_ERROR, b"");
     }
 
     fn on_abandoned(&mut self, connection: usize, path_id: u64) {
@@ -622,8 +774,8 @@ impl<'a> World<'a> {
                 Some((slot, _, path)) => (slot, path),
                 None => {
                     let slot = self.pool.take();
-                    let packet = &mut self.pool.packets[slot as usize];
-                    let Ok((len, info)) = host.quic.send(&mut packet.buf) else {
+                    let buf = &mut self.pool.bufs[slot as usize];
+                    let Ok((len, info)) = host.quic.send(buf) else {
                         self.pool.free.push(slot);
                         return;
                     };
@@ -632,10 +784,12 @@ impl<'a> World<'a> {
                         self.pool.free.push(slot);
                         continue;
                     };
-                    packet.len = len as u16;
-                    packet.hop = 0;
-                    packet.path = path as u8;
-                    packet.from = index as u32;
+                    self.pool.packets[slot as usize] = Packet {
+                        len: len as u16,
+                        hop: 0,
+                        path: path as u8,
+                        from: index as u32,
+                    };
                     let at = info.at.saturating_duration_since(self.base).as_nanos() as Nanos;
                     if at > due {
                         host.held = Some((slot, at, path));
@@ -652,15 +806,19 @@ impl<'a> World<'a> {
             self.log.write_u64(self.now);
             self.log
                 .write_u64((index as u64) << 32 | (path as u64) << 16 | u64::from(len));
-            self.push(self.now, Event::Arrive(slot));
+            self.line_up(self.network.directions.len(), self.now, slot);
         }
     }
 
     /// Ends a connection, with the reason if it failed.
     fn finish(&mut self, connection: usize, failure: Option<String>) {
+        let now = self.instant();
         let state = &mut self.connections[connection];
         if state.ended.is_some() {
             return;
+        }
+        if let Some(viewer) = &mut state.viewer {
+            viewer.advance(now);
         }
         state.ended = Some(self.now);
         self.ended += 1;
@@ -675,8 +833,49 @@ impl<'a> World<'a> {
     }
 }
 
+/// Index of each path for which `time` gives one, with it.
+fn path_times<'a>(
+    flow: &'a Flow,
+    time: impl Fn(&FlowPath) -> Option<Nanos> + 'a,
+) -> impl Iterator<Item = (usize, Nanos)> + 'a {
+    let paths = flow.paths.iter().enumerate();
+    paths.filter_map(move |(path, of_flow)| Some((path, time(of_flow)?)))
+}
+
+fn nanos(time: &Text<Time>) -> Nanos {
+    time.value.0.as_nanos() as Nanos
+}
+
+/// Abandons the paths whose time has come. Returns when the next one's comes.
+fn leave_paths(host: &mut Host, state: &mut ConnectionState, now: Nanos) -> Nanos {
+    let mut next = NEVER;
+    let (open, wanted) = (&mut state.open, &mut state.wanted);
+    state.leaving.retain(|&(path, at)| {
+        if at > now {
+            next = next.min(at);
+            return true;
+        }
+        wanted.retain(|(other, _)| *other != path);
+        let Some(i) = open.iter().position(|(_, other)| *other == path) else {
+            return false;
+        };
+        // The last path stays until another is there, which comes in packets.
+        if multipath::leave(&mut host.quic, open[i].0).is_err() {
+            return true;
+        }
+        open.swap_remove(i);
+        false
+    });
+    next
+}
+
 /// Opens the paths whose time has come. Returns when the next one's comes.
-fn open_paths(host: &mut Host, state: &mut ConnectionState, now: Nanos) -> Nanos {
+fn open_paths(
+    host: &mut Host,
+    state: &mut ConnectionState,
+    paths: &[FlowPath],
+    now: Nanos,
+) -> Nanos {
     if !host.quic.is_multipath() {
         return NEVER;
     }
@@ -689,8 +888,12 @@ fn open_paths(host: &mut Host, state: &mut ConnectionState, now: Nanos) -> Nanos
         }
         let local = host::address(host.connection, path, true);
         let peer = host::address(host.connection, path, false);
-        match mpq_driver::multipath::open_path(&mut host.quic, local, peer) {
+        match multipath::open_path(&mut host.quic, local, peer) {
             Ok(path_id) => {
+                if paths[path].backup {
+                    // The ID was open a moment ago.
+                    let _ = multipath::set_backup(&mut host.quic, path_id);
+                }
                 open.push((path_id, path));
                 false
             }

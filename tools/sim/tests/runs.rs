@@ -1,29 +1,9 @@
 //! Runs of small scenarios, judged by what theory says and by repetition.
 
-use std::path::Path;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicU64;
+mod common;
 
-use mpq_sim::scenario::Document;
-use mpq_sim::world;
+use common::run;
 use mpq_sim::world::Outcome;
-
-fn document(text: &str) -> Document {
-    let head = "question = 'q'\nexpected = 'e'\n";
-    Document::parse(Path::new("x.toml"), format!("{head}{text}"), &[], None).unwrap()
-}
-
-fn run(text: &str, seed: u64) -> Outcome {
-    let options = world::Options {
-        folder: Path::new("."),
-        seed,
-        out: None,
-        qlog: false,
-        stop: &AtomicBool::new(false),
-        progress: &AtomicU64::new(0),
-    };
-    world::run(&document(text).cases[0].scenario, &options).unwrap()
-}
 
 const TWO_LINKS: &str = r#"
 duration = "10 s"
@@ -225,4 +205,80 @@ fn a_graph_shares_its_bottleneck() {
     assert!(metric("link.core.down.utilisation") < 0.1);
     assert!(metric("total.goodput_mbps") < 8.0);
     assert!(metric("total.jain") > 0.6);
+}
+
+/// Two links of 10 Mbit/s, 30 s, and windows of 5 s from 5 s on: `w5`, `w10` ...
+fn two_paths(paths: &str, schedule_a: &str) -> Outcome {
+    let windows: String = (5..30)
+        .step_by(5)
+        .map(|from| {
+            let to = from + 5;
+            format!("[[window]]\nname = 'w{from}'\nfrom = '{from} s'\nto = '{to} s'\n")
+        })
+        .collect();
+    let outcome = run(
+        &format!(
+            r#"
+            duration = "30 s"
+            [[link]]
+            name = "a"
+            rate = "10 Mbit/s"
+            rtt = "20 ms"
+            {schedule_a}
+            [[link]]
+            name = "b"
+            rate = "10 Mbit/s"
+            rtt = "20 ms"
+            [[flow]]
+            name = "f"
+            paths = {paths}
+            {windows}"#
+        ),
+        1,
+    );
+    assert_eq!(outcome.failure, None);
+    outcome
+}
+
+#[test]
+fn a_backup_path_carries_data_only_while_the_other_is_down() {
+    let outcome = two_paths(
+        "['a', { name = 'b', backup = true }]",
+        "schedule = 'down@9.5s,up@20s'",
+    );
+    let share = |window: &str| outcome.metrics[&format!("window.{window}.flow.f.path.b.share")];
+    // Acknowledgements of its probes are all that comes on it.
+    assert!(share("w5") < 0.15, "{}", share("w5"));
+    assert!(share("w10") > 0.99, "{}", share("w10"));
+    assert!(share("w15") > 0.99, "{}", share("w15"));
+    assert!(share("w25") < 0.01, "{}", share("w25"));
+    let goodput = outcome.metrics["window.w10.flow.f.goodput_mbps"];
+    assert!(goodput > 8.5, "{goodput} Mbit/s");
+}
+
+#[test]
+fn the_first_path_may_be_the_backup() {
+    let outcome = two_paths("[{ name = 'a', backup = true }, 'b']", "");
+    let share = outcome.metrics["window.w5.flow.f.path.a.share"];
+    assert!(share < 0.01, "{share}");
+}
+
+#[test]
+fn paths_join_and_leave_at_their_times() {
+    let outcome = two_paths(
+        "[{ name = 'a', stop = '20 s' }, { name = 'b', start = '10 s' }]",
+        "",
+    );
+    let sent = |window: &str, path: &str| {
+        outcome.metrics[&format!("window.{window}.flow.f.path.{path}.sent_packets")]
+    };
+    assert_eq!(sent("w5", "b"), 0.0);
+    assert!(sent("w10", "a") > 1000.0 && sent("w10", "b") > 1000.0);
+    assert!(sent("w20", "b") > 1000.0);
+    assert_eq!(sent("w25", "a"), 0.0);
+    // One link, both, both, the other.
+    for (window, least, most) in [("w5", 9.0, 9.8), ("w15", 18.0, 19.6), ("w25", 9.0, 9.8)] {
+        let goodput = outcome.metrics[&format!("window.{window}.flow.f.goodput_mbps")];
+        assert!((least..most).contains(&goodput), "{window}: {goodput}");
+    }
 }

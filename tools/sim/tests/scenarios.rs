@@ -61,6 +61,49 @@ fn errors_name_the_line_and_say_what_to_write() {
             15,
             "a [[path]] each",
         ),
+        (
+            "\"lte\"]",
+            "{ name = \"lte\", backups = true }]",
+            15,
+            "unknown field `backups`",
+        ),
+        (
+            "\"lte\"]",
+            "{ name = \"lte\", stop = \"5\" }]",
+            15,
+            "unit is missing",
+        ),
+        ("\"lte\"]", "5]", 15, "a name, or a table such as"),
+        (
+            "\"wifi\", \"lte\"]",
+            "{ name = \"wifi\", start = \"1 s\" }, \"lte\"]",
+            15,
+            "put another path first",
+        ),
+        (
+            "[\"wifi\", \"lte\"]",
+            "[{ name = \"wifi\", backup = true }]",
+            15,
+            "the only path",
+        ),
+        (
+            "\"lte\"]",
+            "{ name = \"lte\", start = \"5 s\", stop = \"4 s\" }]",
+            15,
+            "stops before it starts",
+        ),
+        (
+            "\"lte\"]",
+            "{ name = \"lte\", start = \"10 s\" }]",
+            15,
+            "after the end of the run, 10 s",
+        ),
+        (
+            "\"wifi\", \"lte\"]",
+            "{ name = \"wifi\", stop = \"4 s\" }, { name = \"lte\", stop = \"5 s\" }]",
+            15,
+            "give the flow a stop",
+        ),
         ("rtt = \"20 ms\"\n", "", 5, "needs a delay"),
         (
             "rtt = \"20 ms\"",
@@ -109,6 +152,30 @@ fn errors_name_the_line_and_say_what_to_write() {
             "start = \"11 s\"\npaths = [",
             15,
             "after the end of the run",
+        ),
+        (
+            "paths = [",
+            "dash = { video = [\"3 Mbit/s\", \"1 Mbit/s\"], segment = \"2 s\", length = \"9 s\" }\npaths = [",
+            15,
+            "the lowest first",
+        ),
+        (
+            "\"lte\"]\n",
+            "\"lte\"]\n[flow.dash]\nvideo = [\"1 Mbit/s\"]\nsegment = \"2 s\"\nlength = \"9 s\"\nabr = \"warp\"\n",
+            20,
+            "known are rate, bba0",
+        ),
+        (
+            "paths = [",
+            "direction = \"up\"\ndash = { video = [\"1 Mbit/s\"], segment = \"2 s\", length = \"9 s\" }\npaths = [",
+            15,
+            "the server sends the segments",
+        ),
+        (
+            "paths = [",
+            "size = \"1 MB\"\ndash = { video = [\"1 Mbit/s\"], segment = \"2 s\", length = \"9 s\" }\npaths = [",
+            16,
+            "size and dash exclude each other",
         ),
         (
             "[[flow]]",
@@ -231,7 +298,16 @@ fn the_scenarios_of_the_tree_are_good() {
 
 #[test]
 fn a_scenario_written_out_reads_the_same() {
-    let scenario = parse(GOOD).unwrap().scenario;
-    let text = toml::to_string_pretty(&scenario).unwrap();
-    assert_eq!(parse(&text).unwrap().scenario, scenario);
+    let with_tables = GOOD.replace(
+        "\"lte\"]",
+        "{ name = \"lte\", backup = true, start = \"1 s\", stop = \"9 s\" }]\n\
+         dash = { video = [\"1 Mbit/s\"], segment = \"2 s\", length = \"9.5 s\", abr = \"fixed:0\" }",
+    );
+    for text in [GOOD, &with_tables] {
+        let scenario = parse(text).unwrap().scenario;
+        let text = toml::to_string_pretty(&scenario).unwrap();
+        assert_eq!(parse(&text).unwrap().scenario, scenario);
+    }
+    let flow = &parse(&with_tables).unwrap().scenario.flow[0];
+    assert!(!flow.paths[0].backup && flow.paths[1].backup);
 }

@@ -18,6 +18,7 @@ use crate::client::url::parse_url;
 use crate::client::ClientArgs;
 use crate::client::Session;
 use crate::exit::Failure;
+use crate::exit::INTERRUPTED;
 use crate::exit::USAGE;
 use crate::progress::Progress;
 use crate::report::print_paths;
@@ -124,9 +125,15 @@ impl<'a> Run<'a> {
         let result = self.download();
         self.progress.clear();
         self.session.close();
-        result?;
 
         let seconds = self.session.began().elapsed().as_secs_f64();
+        if let Err(failure) = result {
+            // The paths carried what they carried until then.
+            if failure.code == INTERRUPTED {
+                self.report(seconds)?;
+            }
+            return Err(failure);
+        }
         self.report(seconds)?;
         self.first_failure()
     }

@@ -200,17 +200,20 @@ fn check_flow(scenario: &Scenario, flow: &Flow, i: usize) -> Result<(), Problem>
         .map(|l| &l.name)
         .chain(scenario.path.iter().map(|p| &p.name))
         .collect();
-    for (k, name) in flow.paths.iter().enumerate() {
+    for (k, path) in flow.paths.iter().enumerate() {
+        let name = &path.name;
         ensure(known.contains(&name), at("paths"), || {
             format!(
                 "there is no path or link \"{name}\"; there are {}",
                 list(known.iter().copied())
             )
         })?;
-        ensure(!flow.paths[..k].contains(name), at("paths"), || {
+        let mut before = flow.paths[..k].iter();
+        ensure(before.all(|p| p.name != *name), at("paths"), || {
             format!("\"{name}\" twice: give two paths over the same links a [[path]] each")
         })?;
     }
+    check_path_times(scenario, flow).map_err(|e| (at("paths"), e))?;
     ensure(flow.count >= 1, at("count"), || "count: at least 1".into())?;
     if let Err(reason) = quiche::check_cc_algorithm_name(&flow.cc) {
         ensure(false, at("cc"), || reason.to_string())?;
@@ -221,6 +224,7 @@ fn check_flow(scenario: &Scenario, flow: &Flow, i: usize) -> Result<(), Problem>
     let kinds = [
         ("size", flow.size.is_some()),
         ("requests", flow.requests.is_some()),
+        ("dash", flow.dash.is_some()),
     ];
     let given: Vec<&str> = kinds
         .iter()
@@ -238,6 +242,18 @@ fn check_flow(scenario: &Scenario, flow: &Flow, i: usize) -> Result<(), Problem>
         || "requests go down only: the server sends the responses".into(),
     )?;
     ensure(
+        flow.direction == Way::Down || flow.dash.is_none(),
+        at("direction"),
+        || "dash goes down only: the server sends the segments".into(),
+    )?;
+    if let Some(dash) = &flow.dash {
+        dash.check().map_err(|(key, e)| {
+            let mut place = at("dash");
+            place.push(key.into());
+            (place, e)
+        })?;
+    }
+    ensure(
         flow.start.value < scenario.duration.value,
         at("start"),
         || format!("it starts after the end of the run, {}", scenario.duration),
@@ -248,6 +264,43 @@ fn check_flow(scenario: &Scenario, flow: &Flow, i: usize) -> Result<(), Problem>
         at("stop"),
         || "it stops before it starts".into(),
     )
+}
+
+/// Whether the times at which paths join and leave leave a connection.
+fn check_path_times(scenario: &Scenario, flow: &Flow) -> Result<(), String> {
+    let Some((first, others)) = flow.paths.split_first() else {
+        return Ok(());
+    };
+    if others.is_empty() && !first.is_plain() {
+        return Err(format!(
+            "\"{}\" is the only path: it has no backup, start or stop; the flow may have start and stop",
+            first.name
+        ));
+    }
+    if first.start.is_some() {
+        return Err(format!(
+            "the handshake goes over \"{}\": give the flow a start, or put another path first",
+            first.name
+        ));
+    }
+    if !others.is_empty() && flow.paths.iter().all(|path| path.stop.is_some()) {
+        return Err("every path stops: leave one without, and give the flow a stop".into());
+    }
+    for path in &flow.paths {
+        let start = path.start.as_ref().map(|start| start.value);
+        let stop = path.stop.as_ref().map(|stop| stop.value);
+        if start.is_some_and(|start| start >= scenario.duration.value) {
+            let duration = &scenario.duration;
+            return Err(format!(
+                "\"{}\" starts after the end of the run, {duration}",
+                path.name
+            ));
+        }
+        if stop.is_some_and(|stop| stop <= start.unwrap_or(flow.start.value)) {
+            return Err(format!("\"{}\" stops before it starts", path.name));
+        }
+    }
+    Ok(())
 }
 
 fn list<'a>(names: impl Iterator<Item = &'a String>) -> String {

@@ -72,6 +72,14 @@ impl Case {
             .map(|(_, value)| plain(value))
     }
 
+    /// A scenario of nothing but one run of the case, as TOML. What is judged over all runs is no part of it.
+    pub fn text_of_run(&self, seed: u64) -> String {
+        let mut scenario = self.scenario.clone();
+        scenario.seeds = vec![seed];
+        scenario.accept.clear();
+        toml::to_string_pretty(&scenario).expect("a scenario is TOML")
+    }
+
     /// Its label as the name of a folder.
     pub fn folder(&self) -> String {
         let belongs = |c: char| c.is_ascii_alphanumeric() || "=._-,".contains(c);

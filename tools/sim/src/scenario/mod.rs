@@ -1,6 +1,8 @@
 //! What a scenario file says. `docs/scenarios.md` is the page for its authors.
 
 mod check;
+mod dash;
+mod flow_path;
 mod load;
 mod quantity;
 
@@ -20,6 +22,8 @@ use crate::accept::Selection;
 
 pub(crate) use check::load_trace;
 pub(crate) use check::MOST_PATHS;
+pub use dash::Dash;
+pub use flow_path::FlowPath;
 pub use load::Case;
 pub use load::Document;
 pub use load::ScenarioError;
@@ -174,9 +178,10 @@ pub struct Flow {
     /// Its name.
     #[serde(deserialize_with = "quantity::name")]
     pub name: String,
-    /// Names of paths or links. The handshake goes over the first; with several it is a multipath
-    /// connection, with one it is not.
-    pub paths: Vec<String>,
+    /// Paths or links by their names, or tables such as `{ name = "lte", backup = true }`. The
+    /// handshake goes over the first; with several it is a multipath connection, with one it is
+    /// not.
+    pub paths: Vec<FlowPath>,
     /// Congestion controller, by the name that `mpq get --cc` takes.
     #[serde(default = "default_cc")]
     pub cc: String,
@@ -204,12 +209,15 @@ pub struct Flow {
     /// Slow start ends by HyStart++ where it sees the queue grow.
     #[serde(default = "yes")]
     pub hystart: bool,
-    /// A transfer of this size. Neither this nor `requests`: a transfer without end.
+    /// A transfer of this size. Neither this nor `requests` nor `dash`: a transfer without end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Text<Size>>,
     /// Requests and responses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<Requests>,
+    /// A DASH client, whose flow ends when all is played.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dash: Option<Dash>,
 }
 
 /// Which way a flow's data goes.

@@ -1,0 +1,84 @@
+//! Budgets: scenarios of `mininet/scenarios/beyond` whose rules a change of a scheduler, a controller or the transport
+//! must not break.
+//!
+//! The runs are deterministic, so the budgets are tight: about 1 % above what was measured. A rule with `paper` is a
+//! goal or a published figure and no budget.
+
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+use mpq_sim::campaign::Campaign;
+use mpq_sim::results::Folder;
+use mpq_sim::results::Origin;
+use mpq_sim::scenario::Document;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../mininet/scenarios/beyond")
+}
+
+/// Runs the scenarios whose names begin like this, and panics with the budgets that were missed.
+fn hold(prefix: &str) {
+    let mut names: Vec<String> = std::fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with(prefix) && name.ends_with(".toml"))
+        .collect();
+    names.sort();
+    let mut missed = Vec::new();
+    let mut budgets = 0;
+    for name in &names {
+        let document = Document::load(&folder().join(name), &[], None).unwrap();
+        let out = tempfile::tempdir().unwrap();
+        let origin = Origin::new(vec!["test".into()]);
+        let results = Folder::open(&out.path().join("out"), &document, &origin).unwrap();
+        let summary = Campaign {
+            document: &document,
+            folder: &results,
+            origin: &origin,
+            jobs: thread::available_parallelism().map_or(1, |n| n.get()),
+            qlog: false,
+            stop: &AtomicBool::new(false),
+        }
+        .run(&mut |_| ())
+        .unwrap()
+        .summary;
+        for run in summary.runs.iter().filter(|run| run.reason.is_some()) {
+            missed.push(format!("{name}, {}: {:?}", run.case, run.reason));
+        }
+        let rules = summary.acceptance.iter();
+        for rule in rules.filter(|rule| rule.paper.is_none()) {
+            budgets += 1;
+            if !rule.holds {
+                let values: Vec<String> = rule.values.iter().map(|v| format!("{v:.4}")).collect();
+                let what = rule.problem.clone().unwrap_or_else(|| values.join(", "));
+                missed.push(format!("{name}, {}: {} is {what}", rule.case, rule.rule));
+            }
+        }
+    }
+    assert!(budgets > 0, "no budget in the scenarios {prefix}*.toml");
+    assert!(
+        missed.is_empty(),
+        "{} of {budgets} budgets are missed:\n  {}\n\
+         See one with `mpq sim mininet/scenarios/beyond/NAME`, and another state's with the same command there. If the \
+         change is meant to cost this, the budget in the scenario moves with it, in the same commit.",
+        missed.len(),
+        missed.join("\n  ")
+    );
+}
+
+#[test]
+fn completion_times_on_picoquics_links() {
+    hold("picoquic-");
+}
+
+#[test]
+fn completion_times_of_the_kernels_self_test() {
+    hold("mptcp-");
+}
+
+#[test]
+fn benefits_at_points_of_the_grid() {
+    hold("grid-");
+}

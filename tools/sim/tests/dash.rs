@@ -1,0 +1,241 @@
+//! DASH flows, with figures worked by hand.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::run;
+use common::run_into;
+use mpq_sim::world::Outcome;
+
+/// Rows of a file of results, without its header.
+fn rows(out: &Path, file: &str) -> Vec<Vec<String>> {
+    let text = fs::read_to_string(out.join(file)).unwrap();
+    let rows = text.lines().skip(1);
+    rows.map(|row| row.split(',').map(str::to_owned).collect())
+        .collect()
+}
+
+fn metric(outcome: &Outcome, name: &str) -> f64 {
+    outcome.metrics[&format!("flow.v.{name}")]
+}
+
+/// Media, stalls and startup are all the time that there is.
+fn assert_adds_up(outcome: &Outcome, media_s: f64) {
+    assert_eq!(outcome.failure, None);
+    assert_eq!(metric(outcome, "completed"), 1.0);
+    assert_eq!(metric(outcome, "played_s"), media_s);
+    let waited_s = (metric(outcome, "startup_ms") + metric(outcome, "stall_ms")) / 1e3;
+    let simulated_s = outcome.simulated.as_secs_f64();
+    // The end is seen within a microsecond.
+    assert!(
+        (simulated_s - media_s - waited_s).abs() < 1e-4,
+        "{simulated_s} s, waited {waited_s} s"
+    );
+}
+
+#[test]
+fn a_link_without_a_limit_costs_round_trips() {
+    let out = tempfile::tempdir().unwrap();
+    let outcome = run_into(
+        r#"
+        duration = "60 s"
+        sample = "50 ms"
+        [[link]]
+        name = "l"
+        rtt = "100 ms"
+        [[flow]]
+        name = "v"
+        paths = ["l"]
+        [flow.dash]
+        video = ["64 kbit/s"]
+        audio = "16 kbit/s"
+        segment = "1 s"
+        length = "10.5 s"
+        buffer_goal = "3 s"
+        buffer_goal_at_top = "3 s"
+        "#,
+        1,
+        Some(out.path()),
+    );
+    assert_adds_up(&outcome, 10.5);
+    // A round trip each: MPD; both initialisation segments; both first segments, 10 kB, which an
+    // initial window of ten packets lets go at once. Each end gathers for up to 0.1 ms.
+    let after_handshake_ms = metric(&outcome, "startup_ms") - metric(&outcome, "handshake_ms");
+    assert!(
+        (300.0..301.0).contains(&after_handshake_ms),
+        "{after_handshake_ms} ms"
+    );
+    assert_eq!(metric(&outcome, "stalls"), 0.0);
+    // 2 kB of MPD, twice 1 kB, and 8 + 2 kB for each of 10.5 s.
+    assert_eq!(metric(&outcome, "delivered_bytes"), 109_000.0);
+    assert_eq!(metric(&outcome, "mean_bitrate_mbps"), 0.064);
+    assert_eq!(metric(&outcome, "top_level_share"), 1.0);
+    // (11 * 0.064 - 0.064 * startup) / 11
+    let qoe_lin = 0.064 * (1.0 - metric(&outcome, "startup_ms") / 11e3);
+    assert!((metric(&outcome, "qoe_lin") - qoe_lin).abs() < 1e-9);
+
+    let segments = rows(out.path(), "segments.csv");
+    assert_eq!(segments.len(), 11);
+    // Asked for when 3 s are left, there 100 ms later, a moment before the audio of that second.
+    for segment in &segments[5..10] {
+        let buffer_s: f64 = segment[7].parse().unwrap();
+        assert!((2.898..=2.9).contains(&buffer_s), "{segment:?}");
+    }
+    assert_eq!(segments[10][4], "4000", "half a segment");
+    let levels = rows(out.path(), "dash.csv");
+    assert_eq!(
+        (levels[0][2].as_str(), levels[0][5].as_str()),
+        ("startup", "")
+    );
+    let last = levels.last().unwrap();
+    assert_eq!((last[2].as_str(), last[3].as_str()), ("ended", "10.500000"));
+    for row in levels.iter().filter(|row| row[2] == "playing") {
+        let (played_s, buffer_s): (f64, f64) = (row[3].parse().unwrap(), row[4].parse().unwrap());
+        assert!(
+            played_s + buffer_s < 10.5001 && buffer_s < 3.9001,
+            "{row:?}"
+        );
+    }
+}
+
+#[test]
+fn a_link_at_half_the_bitrate_stalls_as_often_as_it_must() {
+    // 1 Mbit/s in segments of 1 s. At 10 s, with 13 of them there, the rate falls to 0.5 Mbit/s, of
+    // which 1.2 kB packets with 28 bytes of headers below and some 40 in them leave 0.47: a segment
+    // takes 2.13 s. From 10.2 s on they come one after the other, at 12.3, 14.5, 16.6 ... the last
+    // at 25.1. The first is in time; each other one comes after the one before has played: six
+    // stalls, and an end at 26.1. 26.1 - 20 - the startup of 0.2 s: 5.9 s.
+    let outcome = run(
+        r#"
+        duration = "60 s"
+        [[link]]
+        name = "l"
+        rate = "10 Mbit/s"
+        rtt = "20 ms"
+        schedule = "rate=500 kbit@10s"
+        [[flow]]
+        name = "v"
+        paths = ["l"]
+        [flow.dash]
+        video = ["1 Mbit/s"]
+        segment = "1 s"
+        length = "20 s"
+        buffer_goal = "3 s"
+        buffer_goal_at_top = "3 s"
+        "#,
+        1,
+    );
+    assert_adds_up(&outcome, 20.0);
+    assert_eq!(metric(&outcome, "stalls"), 6.0);
+    let stall_ms = metric(&outcome, "stall_ms");
+    assert!((5_400.0..6_400.0).contains(&stall_ms), "{stall_ms} ms");
+}
+
+#[test]
+fn the_rule_by_its_name_chooses_what_both_paths_afford() {
+    // 0.9 of nearly 4 + 2 Mbit/s affords 4 Mbit/s; one path alone would afford 2.
+    let mean = |paths: &str| {
+        let out = tempfile::tempdir().unwrap();
+        let outcome = run_into(
+            &format!(
+                r#"
+                duration = "90 s"
+                [[link]]
+                name = "a"
+                rate = "4 Mbit/s"
+                rtt = "20 ms"
+                [[link]]
+                name = "b"
+                rate = "2 Mbit/s"
+                rtt = "40 ms"
+                [[flow]]
+                name = "v"
+                paths = {paths}
+                [flow.dash]
+                video = ["1 Mbit/s", "2 Mbit/s", "4 Mbit/s", "8 Mbit/s"]
+                segment = "2 s"
+                length = "60 s"
+                abr = "rate"
+                "#
+            ),
+            1,
+            Some(out.path()),
+        );
+        assert_adds_up(&outcome, 60.0);
+        assert_eq!(metric(&outcome, "stalls"), 0.0);
+        let levels = rows(out.path(), "segments.csv");
+        let levels: Vec<String> = levels.iter().map(|row| row[2].clone()).collect();
+        assert_eq!(levels[0], "0", "nothing is known at first");
+        levels
+    };
+    let (both, alone) = (mean("['a', 'b']"), mean("['a']"));
+    assert!(both[5..].iter().all(|level| level == "2"), "{both:?}");
+    assert!(alone[5..].iter().all(|level| level == "1"), "{alone:?}");
+}
+
+#[test]
+fn a_segment_that_comes_too_slowly_is_given_up() {
+    let run = |abr: &str| {
+        let outcome = run(
+            &format!(
+                r#"
+                duration = "200 s"
+                [[link]]
+                name = "l"
+                rate = "20 Mbit/s"
+                rtt = "20 ms"
+                schedule = "rate=1 Mbit@14.1s"
+                [[flow]]
+                name = "v"
+                paths = ["l"]
+                [flow.dash]
+                video = ["300 kbit/s", "3 Mbit/s", "15 Mbit/s"]
+                segment = "2 s"
+                length = "60 s"
+                abr = "{abr}"
+                "#
+            ),
+            1,
+        );
+        assert_adds_up(&outcome, 60.0);
+        outcome
+    };
+    let (dynamic, rate) = (run("dynamic"), run("rate"));
+    assert!(metric(&dynamic, "wasted_bytes") > 0.0);
+    assert_eq!(metric(&rate, "wasted_bytes"), 0.0);
+}
+
+#[test]
+fn a_client_that_is_cut_off_reports_what_it_played() {
+    // Playback starts at 0.2 s, four segments are there by 0.6 s, and the fifth is asked for at
+    // 1.2 s, when 3 s are left. The sixth would be at 2.2 s.
+    let outcome = run(
+        r#"
+        duration = "12 s"
+        [[link]]
+        name = "l"
+        rate = "10 Mbit/s"
+        rtt = "20 ms"
+        schedule = "down@2s"
+        [[flow]]
+        name = "v"
+        paths = ["l"]
+        stop = "10 s"
+        [flow.dash]
+        video = ["1 Mbit/s"]
+        segment = "1 s"
+        length = "20 s"
+        buffer_goal = "3 s"
+        buffer_goal_at_top = "3 s"
+        "#,
+        1,
+    );
+    assert_eq!(outcome.failure, None);
+    assert_eq!(metric(&outcome, "completed"), 0.0);
+    assert_eq!(metric(&outcome, "segments"), 5.0);
+    assert_eq!(metric(&outcome, "played_s"), 5.0);
+    let waited_s = (metric(&outcome, "startup_ms") + metric(&outcome, "stall_ms")) / 1e3;
+    assert!((waited_s - 5.0).abs() < 1e-4, "{waited_s} s");
+}
