@@ -41,9 +41,9 @@ WHY = {
         "cannot be reached; at the paper's rates and 1e-6 it is 5930 packets, above the BDP of 4167.",
     "CC-1: 95 of 500 Mbit/s on path 1, less than 15 to 20 %":
         "At the paper's rates: slow start fills path 1, and the window needs four losses, one in 24 s at that rate, "
-        "to come down; the paper's begins at a few hundred packets. From 120 s on path 1 has 160 to 200 Mbit/s. "
-        "Reno's law for 1e-6 is sqrt(1.5/p) = 1225 packets, 147 Mbit/s or 29 %; with one loss in some 60 s a run of "
-        "1000 s is still some way from its mean. The published 95 Mbit/s need a loss of 2.4e-6.",
+        "to come down; the paper's begins at a few hundred packets. From 240 s on path 1 has 194 Mbit/s in one run. "
+        "Reno's law for 1e-6 is sqrt(1.5/p) = 1225 packets, 147 Mbit/s or 29 %; with some twenty losses in 1000 s a "
+        "run may be some way from it. The published 95 Mbit/s need a loss of 2.4e-6.",
     "CC-3: 21 Mbit/s on path 2, and 20 with LIA":
         "Path 2 of LIA depends on what LIA has on path 1, which decays slowly from slow start on, and path 2 of "
         "Coupled CUBIC on the window VR that equation 10 makes of CUBIC's: 1.183 W^(2/3)/sqrt(rtt), 1064 packets of "

@@ -81,12 +81,27 @@ MEASURED = tuple(
 WHY = {
     "DL-1: several runs show obvious latecomer's unfairness (latecomer at 10 s, 1000 packets)":
         "At 10 s there is no queue that a latecomer could mistake for the base delay: fLEDBAT has no slow start and "
-        "gains a packet per round trip, so after 10 s it has 260 packets of a BDP of 333. A latecomer at 70 s finds "
-        "a standing queue, and dominates. In the paper's kernel the queue must have stood by then; it does not say "
-        "why.",
+        "gains a packet per round trip, so after 10 s it has 260 packets of a BDP of 333. Still path 1 overtakes at "
+        "85 s and has 1.5 times flow 1's rate at 160 s, too late for the judgement: in equilibrium W = alpha "
+        "delta/(zeta (q - delta)), where q - delta is 0.2 ms at 480 packets, so a base delay that is wrong by 0.1 "
+        "ms makes 60:40.",
     "DL-1: several runs show obvious latecomer's unfairness (latecomer at 10 s, 3000 packets)":
         "At 10 s there is no queue that a latecomer could mistake for the base delay: fLEDBAT has no slow start and "
-        "gains a packet per round trip, so after 10 s it has 260 packets of a BDP of 333. A latecomer at 70 s finds "
-        "a standing queue, and dominates. In the paper's kernel the queue must have stood by then; it does not say "
-        "why.",
+        "gains a packet per round trip, so after 10 s it has 260 packets of a BDP of 333. Still path 1 overtakes at "
+        "85 s and has 1.5 times flow 1's rate at 160 s, too late for the judgement: in equilibrium W = alpha "
+        "delta/(zeta (q - delta)), where q - delta is 0.2 ms at 480 packets, so a base delay that is wrong by 0.1 "
+        "ms makes 60:40.",
+    "DL-1: several runs show obvious latecomer's unfairness (latecomer at 70 s, 1000 packets)":
+        "The mechanism is there: the latecomer takes the standing queue of 83 ms for part of the base delay (the "
+        "figure: it sees 17 ms where flow 1 sees 100) and takes flow 1's rate away until the end of the run. But it "
+        "gains a packet per round trip of 140 ms, so it overtakes only after 80 s.",
+    "DL-1: several runs show obvious latecomer's unfairness (latecomer at 70 s, 3000 packets)":
+        "The mechanism is there: the latecomer takes the standing queue of 83 ms for part of the base delay (the "
+        "figure: it sees 17 ms where flow 1 sees 100) and takes flow 1's rate away until the end of the run. But it "
+        "gains a packet per round trip of 140 ms, so it overtakes only after 80 s.",
+    "DL-5: no latecomer's unfairness, the last 20 s":
+        "The mean from 50 s on is even, but by crossing: DC-LEDBAT's path 1 grows from 20 to 70 Mbit/s. A Probe-OWD "
+        "phase takes its own packets from the queue, not flow 1's, whose window of 700 packets is above the BDP of "
+        "333 and keeps the queue standing, so the base delay stays wrong; and W = alpha delta/(zeta (q - delta)) "
+        "with q - delta of 0.2 ms at 480 packets makes 60:40 of 0.1 ms.",
 }
