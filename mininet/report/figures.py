@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 import pandas
 from matplotlib import pyplot
-
 from mpqnet.page import COLOURS
 
 # More points than a line of a figure can show.

@@ -130,13 +130,16 @@ def _value(label, settings, key):
 
 
 def load(folder):
-    """{name: Results} of every result folder in `folder`, or of itself."""
+    """{name: Results} of every result folder in `folder` that is finished, or of `folder` itself."""
     folder = Path(folder)
     if not folder.is_dir():
         raise ResultsError(f"{folder} is no folder: run ci/papers, or mpq sim with --out {folder}/NAME")
-    places = [folder] if (folder / "manifest.json").exists() else sorted(
-        path.parent for path in folder.glob("*/manifest.json"))
+    if (folder / "manifest.json").exists():
+        places = [folder]
+    else:
+        # mpq sim writes the summary last.
+        places = sorted(path.parent for path in folder.glob("*/summary.json"))
     if not places:
-        raise ResultsError(f"{folder} holds no results: run ci/papers, or mpq sim with --out {folder}/NAME")
+        raise ResultsError(f"{folder} holds no finished results: run ci/papers, or mpq sim with --out {folder}/NAME")
     found = [Results(place) for place in places]
     return {results.name: results for results in found}

@@ -10,6 +10,10 @@
 //! Coupled: the increase of path r is scaled by delta_r = (x_r / sum x_s)^2 (m = k + l + 1 = 2, see
 //! [`Shares`]). The paper multiplies by a delta that it leaves undefined (equation 9); this one
 //! makes all paths together take what one flow would. The decrease is unchanged.
+//!
+//! These steps are for congestion avoidance. A loss in slow start halves the window (RFC 9002,
+//! section 7.3.2): it has doubled within the last round trip, and what fits is a packet per loss, or a
+//! root, away by hundreds of losses.
 
 use std::time::Instant;
 
@@ -113,9 +117,12 @@ impl Controller for Binomial {
     }
 
     fn decrease(&mut self, _now: Instant, paths: &Registry, id: PathId) -> f64 {
-        paths.get(id).map_or(0.0, |path| {
-            self.rule.decrease(packets(path)) * path.mss_bytes as f64
-        })
+        paths
+            .get(id)
+            .map_or(0.0, |path| match path.in_slow_start() {
+                true => path.cwnd_bytes as f64 / 2.0,
+                false => self.rule.decrease(packets(path)) * path.mss_bytes as f64,
+            })
     }
 
     fn trace(&self, _paths: &Registry, id: PathId, trace: &mut Trace) {
@@ -129,6 +136,24 @@ impl Controller for Binomial {
 mod tests {
     use super::super::testing::*;
     use super::*;
+    use crate::registry::SSTHRESH_UNSET;
+
+    #[test]
+    fn a_loss_in_slow_start_halves_the_window() {
+        // k = 1, l = 0, b = 1: 64 packets become 32 in slow start, 63 after it.
+        let rule = Rule {
+            k: 1.0,
+            l: 0.0,
+            alpha: 2.0,
+            b: 1.0,
+        };
+        let (now, id) = (Instant::now(), PathId(0));
+        let mut paths = paths(&[(64, 100)]);
+        let mut controller = Binomial::uncoupled(rule);
+        close(controller.decrease(now, &paths, id), 63_000.0);
+        paths.get_mut(id).unwrap().ssthresh_bytes = SSTHRESH_UNSET;
+        close(controller.decrease(now, &paths, id), 32_000.0);
+    }
 
     #[test]
     fn the_coupled_form_scales_the_increase_only() {

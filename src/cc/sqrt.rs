@@ -18,6 +18,7 @@ pub const ENTRY: Entry = Entry {
     use_when: "a media stream should see no sudden change of rate",
     avoid_when: "capacity changes fast, or queues are short: it gives way slowly",
     deviations: &[
+        "a loss in slow start halves the window, as Reno's",
         "the increase is per round trip; as printed by the MPMTP paper, per ACK, the window \
          would not follow sqrt(2/p)",
     ],

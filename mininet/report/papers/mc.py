@@ -1,5 +1,7 @@
 """MCompound: the hybrid of loss and delay, from Compound TCP."""
 
+from mpqnet.units import rate_bps
+
 from ..claims import Measured
 from ..figures import QUANTITIES, Bar, Bars, Curve, Figure, Panel, over_time
 from ..spread import Spread
@@ -10,13 +12,14 @@ _CC = "cc=mcompound:w_low=0"
 
 
 def _seconds_nearly_full(results, case, cc):
-    """For each seed, how long both paths together are at 90 % of 400 Mbit/s or more; None without runs."""
+    """For each seed, how long both paths together are at 90 % of their links' rates; None without runs."""
     table = over_time(results, results.case(f"case={case},cc={cc}"), Curve("", "mp", ("p1", "p2")),
                       QUANTITIES["rate"][1], thin=False)
     if table is None:
         return None
+    full_mbps = sum(rate_bps(link["rate"]) for link in results.scenario["link"]) / 1e6
     step = table.index[1] - table.index[0]
-    return Spread(tuple(float((table[seed] >= 0.9 * 400).sum() * step) for seed in table))
+    return Spread(tuple(float((table[seed] >= 0.9 * full_mbps).sum() * step) for seed in table))
 
 
 def _four_times_as_long(case):
@@ -25,7 +28,8 @@ def _four_times_as_long(case):
         if None in ours.values():
             return None
         best, *others = (spread.median for spread in ours.values())
-        return {f"{cc}, s": spread for cc, spread in ours.items()}, all(best >= 4 * other for other in others)
+        return ({f"{cc}, s": spread for cc, spread in ours.items()},
+                best > 0 and all(best >= 4 * other for other in others))
     return measure
 
 
@@ -54,8 +58,27 @@ FIGURES = (
 
 MEASURED = tuple(
     Measured("mc-2", f"MC-2: MCompound holds the peak nearly 400 s, MPTCP about 80 s ({words})",
-             "time at 90 % of 400 Mbit/s or more: MCompound at least 4 times as long as LIA and as OLIA",
+             "time at 90 % of both links' rates or more: MCompound at least 4 times as long as LIA and as OLIA",
              _four_times_as_long(case))
     for case, words in (("one-way", "40 ms one way"), ("round-trip", "RTT 40 ms")))
 
-WHY = {}
+WHY = {
+    "MC-1: path 1 gains about 30 Mbit/s on 161.4":
+        "By equations 13 and 15 path r has s_r X_r, where s_r is its share of the sum x and X_r what one flow would "
+        "get there; x_r = s_r x, so in equilibrium X_r = x on every path that is used, and a path with a lower X_r "
+        "fades. Before 70 s path 2 is alone on its links, and path 1 loses to the Compound flow all the while (the "
+        "figure shows it); after it, path 1 takes half of link 1. The gain is there at 70 s, but not against the "
+        "mean of 10 to 70 s, most of which is the way down.",
+    "MC-3: the total is almost double of each path":
+        "Both paths meet the same loss, so that s_r X_r = s_r x holds for every division of the sum: the "
+        "equilibrium of equations 13 and 15 is neutral, and the division that slow start made stays. The sum is one "
+        "flow's all the same.",
+    "MC-2: MCompound holds the peak nearly 400 s, MPTCP about 80 s (40 ms one way)":
+        "With a buffer of half the BDP, one path that halves its window leaves the sum at (1 + 0.75)/2 = 87.5 % and "
+        "is back above 90 % after a fifth of its climb, so any Reno-like controller is above 90 % most of the time. "
+        "Figure 4's dips to 250 of 400 Mbit/s need smaller buffers, or both paths halved at once, as bursts that "
+        "are not paced do. What holds is the order: MCompound's dips are the shortest.",
+    "MC-2: MCompound holds the peak nearly 400 s, MPTCP about 80 s (RTT 40 ms)":
+        "With a buffer of a whole BDP of the RTT, a halved window still fills the link: 2 BDP / 2 = 1 BDP. No "
+        "controller that halves can dip there, and figure 4 cannot come out.",
+}

@@ -27,4 +27,5 @@ FIGURES = (
 
 MEASURED = ()
 
-WHY = {}
+WHY = {
+}

@@ -63,8 +63,11 @@ pub struct Host {
     pub connection: usize,
     /// A packet that is to leave later: its slot, its time and its path.
     pub held: Option<(u32, Nanos, usize)>,
-    /// When it is to be served next; other entries in the event queue are outdated.
+    /// When it is to be served next, and the number of that event.
     pub wake_at: Nanos,
+    pub wake_number: u64,
+    /// Times of its entries in the event queue, the next one last.
+    pub queued: Vec<Nanos>,
     pub served_at: Option<Nanos>,
     pub sender: Sender,
     pub received: Received,
@@ -81,6 +84,8 @@ impl Host {
             connection,
             held: None,
             wake_at: NEVER,
+            wake_number: 0,
+            queued: Vec::new(),
             served_at: None,
             sender: Sender::default(),
             received: Received::default(),

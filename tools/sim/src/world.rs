@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::collections::BinaryHeap;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::hash::Hasher;
 use std::io::BufWriter;
@@ -128,7 +129,9 @@ impl Drop for Reset {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// The packet in this slot comes to the end of a link.
+    /// The first packet of this line comes to its end.
+    Line(u32),
+    /// The packet in this slot, which overtook others, comes to the end of a link.
     Arrive(u32),
     /// A host is to be served.
     Wake(u32),
@@ -141,7 +144,8 @@ enum Event {
     Sample,
 }
 
-/// A datagram under way.
+/// A datagram under way, without its bytes.
+#[derive(Clone, Copy, Default)]
 struct Packet {
     len: u16,
     /// Links passed.
@@ -149,30 +153,32 @@ struct Packet {
     path: u8,
     /// The host that sent it.
     from: u32,
-    buf: [u8; SLOT],
 }
 
 /// Slots for packets, which are used again and again.
 #[derive(Default)]
 struct Pool {
+    /// Apart from the bytes, because links look at nothing else and the bytes of thousands do not
+    /// fit into a cache.
     packets: Vec<Packet>,
+    bufs: Vec<[u8; SLOT]>,
     free: Vec<u32>,
 }
 
 impl Pool {
     fn take(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
-            self.packets.push(Packet {
-                len: 0,
-                hop: 0,
-                path: 0,
-                from: 0,
-                buf: [0; SLOT],
-            });
+            self.packets.push(Packet::default());
+            self.bufs.push([0; SLOT]);
             (self.packets.len() - 1) as u32
         })
     }
 }
+
+/// Packets in the order in which they come to an end: of the direction of a link, or of the way from
+/// a host to its first link. Only the first of them is in the event queue.
+#[derive(Default)]
+struct Line(VecDeque<(Nanos, u64, u32)>);
 
 pub(crate) struct World<'a> {
     scenario: &'a Scenario,
@@ -184,8 +190,10 @@ pub(crate) struct World<'a> {
     events: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
     event_count: u64,
     pub(crate) network: Network,
+    /// One for each direction of a link, and one for what enters the network.
+    lines: Vec<Line>,
     /// Client and server of each connection in turn, from when they exist.
-    pub(crate) hosts: Vec<Option<Host>>,
+    pub(crate) hosts: Vec<Option<Box<Host>>>,
     pub(crate) connections: Vec<ConnectionState>,
     pool: Pool,
     scratch: Vec<u8>,
@@ -260,6 +268,9 @@ impl<'a> World<'a> {
             gather: scenario.gather.value.0.as_nanos() as Nanos,
             events: BinaryHeap::new(),
             event_count: 0,
+            lines: (0..=network.directions.len())
+                .map(|_| Line::default())
+                .collect(),
             network,
             hosts: (0..2 * connections.len()).map(|_| None).collect(),
             connections,
@@ -311,15 +322,12 @@ impl<'a> World<'a> {
                 self.options.progress.store(at, Ordering::Relaxed);
             }
             match event {
-                Event::Arrive(slot) => self.arrive(slot)?,
-                Event::Wake(host) => {
-                    let is_current = self.hosts[host as usize]
-                        .as_ref()
-                        .is_some_and(|host| host.wake_at == at);
-                    if is_current {
-                        self.serve(host as usize);
-                    }
+                Event::Line(line) => {
+                    let slot = self.advance(line as usize);
+                    self.arrive(slot)?;
                 }
+                Event::Arrive(slot) => self.arrive(slot)?,
+                Event::Wake(host) => self.on_wake(host as usize),
                 Event::Start(connection) => self.start(connection as usize)?,
                 Event::Stop(connection) => self.finish(connection as usize, None),
                 Event::HandshakeDeadline(connection) => {
@@ -369,6 +377,32 @@ impl<'a> World<'a> {
         self.events.push(Reverse((at, self.event_count, event)));
     }
 
+    /// Lets the packet in `slot` come to the end of a line at `at`.
+    fn line_up(&mut self, line: usize, at: Nanos, slot: u32) {
+        let waiting = &mut self.lines[line].0;
+        if waiting.back().is_some_and(|(last, ..)| at < *last) {
+            return self.push(at, Event::Arrive(slot));
+        }
+        self.event_count += 1;
+        if waiting.is_empty() {
+            let event = Event::Line(line as u32);
+            self.events.push(Reverse((at, self.event_count, event)));
+        }
+        waiting.push_back((at, self.event_count, slot));
+    }
+
+    /// Takes the first packet of a line, whose time it is.
+    fn advance(&mut self, line: usize) -> u32 {
+        let waiting = &mut self.lines[line].0;
+        let (_, _, slot) = waiting.pop_front().expect("its event was there");
+        if let Some((at, number, _)) = waiting.front() {
+            // With the number that it had from the start, as if it had been queued then.
+            let event = Event::Line(line as u32);
+            self.events.push(Reverse((*at, *number, event)));
+        }
+        slot
+    }
+
     fn instant(&self) -> Instant {
         self.base + Duration::from_nanos(self.now)
     }
@@ -393,7 +427,7 @@ impl<'a> World<'a> {
     fn start(&mut self, connection: usize) -> Result<(), RunError> {
         self.set_clock();
         let quic = self.connect(connection, true)?;
-        self.hosts[2 * connection] = Some(Host::new(quic, true, connection));
+        self.hosts[2 * connection] = Some(Box::new(Host::new(quic, true, connection)));
         self.serve(2 * connection);
         Ok(())
     }
@@ -442,7 +476,7 @@ impl<'a> World<'a> {
             return self.deliver(slot, from ^ 1);
         };
         match self.network.directions[*link].offer(self.now, len) {
-            Some(due) => self.push(due, Event::Arrive(slot)),
+            Some(due) => self.line_up(*link, due, slot),
             None => self.pool.free.push(slot),
         }
         Ok(())
@@ -454,10 +488,10 @@ impl<'a> World<'a> {
         let is_client = to.is_multiple_of(2);
         if self.hosts[to].is_none() {
             let quic = self.connect(connection, is_client)?;
-            self.hosts[to] = Some(Host::new(quic, is_client, connection));
+            self.hosts[to] = Some(Box::new(Host::new(quic, is_client, connection)));
         }
         let host = self.hosts[to].as_mut().expect("was made");
-        let packet = &mut self.pool.packets[slot as usize];
+        let packet = self.pool.packets[slot as usize];
         let (path, len) = (usize::from(packet.path), usize::from(packet.len));
         let info = quiche::RecvInfo {
             from: host::address(connection, path, !is_client),
@@ -466,7 +500,10 @@ impl<'a> World<'a> {
         let traffic = &mut host.traffic[path];
         traffic.received_packets += 1;
         traffic.received_bytes += len as u64;
-        if let Err(e) = host.quic.recv(&mut packet.buf[..len], info) {
+        if let Err(e) = host
+            .quic
+            .recv(&mut self.pool.bufs[slot as usize][..len], info)
+        {
             if e != quiche::Error::Done {
                 host.last_recv_error = Some(e);
             }
@@ -481,9 +518,39 @@ impl<'a> World<'a> {
 
     /// Makes sure that a host is served at `at`, or before.
     fn wake(&mut self, host: usize, at: Nanos) {
-        if let Some(state) = self.hosts[host].as_mut().filter(|state| at < state.wake_at) {
-            state.wake_at = at;
-            self.push(at, Event::Wake(host as u32));
+        let Some(state) = self.hosts[host].as_mut().filter(|state| at < state.wake_at) else {
+            return;
+        };
+        self.event_count += 1;
+        state.wake_at = at;
+        state.wake_number = self.event_count;
+        self.queue_wake(host);
+    }
+
+    /// Queues a host's next wake, unless an event is queued that comes before it and will do so:
+    /// timers move on with every packet, and few of them are ever due.
+    fn queue_wake(&mut self, host: usize) {
+        let Some(state) = &mut self.hosts[host] else {
+            return;
+        };
+        let (at, number) = (state.wake_at, state.wake_number);
+        if at < state.queued.last().copied().unwrap_or(NEVER) {
+            state.queued.push(at);
+            self.events
+                .push(Reverse((at, number, Event::Wake(host as u32))));
+        }
+    }
+
+    /// A queued wake's time has come.
+    fn on_wake(&mut self, host: usize) {
+        let Some(state) = &mut self.hosts[host] else {
+            return;
+        };
+        state.queued.pop();
+        if state.wake_at == self.now {
+            self.serve(host);
+        } else {
+            self.queue_wake(host);
         }
     }
 
@@ -707,8 +774,8 @@ impl<'a> World<'a> {
                 Some((slot, _, path)) => (slot, path),
                 None => {
                     let slot = self.pool.take();
-                    let packet = &mut self.pool.packets[slot as usize];
-                    let Ok((len, info)) = host.quic.send(&mut packet.buf) else {
+                    let buf = &mut self.pool.bufs[slot as usize];
+                    let Ok((len, info)) = host.quic.send(buf) else {
                         self.pool.free.push(slot);
                         return;
                     };
@@ -717,10 +784,12 @@ impl<'a> World<'a> {
                         self.pool.free.push(slot);
                         continue;
                     };
-                    packet.len = len as u16;
-                    packet.hop = 0;
-                    packet.path = path as u8;
-                    packet.from = index as u32;
+                    self.pool.packets[slot as usize] = Packet {
+                        len: len as u16,
+                        hop: 0,
+                        path: path as u8,
+                        from: index as u32,
+                    };
                     let at = info.at.saturating_duration_since(self.base).as_nanos() as Nanos;
                     if at > due {
                         host.held = Some((slot, at, path));
@@ -737,7 +806,7 @@ impl<'a> World<'a> {
             self.log.write_u64(self.now);
             self.log
                 .write_u64((index as u64) << 32 | (path as u64) << 16 | u64::from(len));
-            self.push(self.now, Event::Arrive(slot));
+            self.line_up(self.network.directions.len(), self.now, slot);
         }
     }
 
