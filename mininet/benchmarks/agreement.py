@@ -63,7 +63,7 @@ def _spreads(out):
 
 def differences(name, simulated, emulated):
     """Relative differences of the median goodput of each flow, and of the share of each path where there are several.
-    Where the simulator's own seeds are farther apart than the goal, chance decides, and there is no goal."""
+    Where the simulator's own seeds are farther apart than twice the goal, chance decides, and there is no goal."""
     figures = []
     for metric in sorted(emulated):
         parts = metric.split(".")
@@ -74,7 +74,7 @@ def differences(name, simulated, emulated):
         else:
             continue
         theirs, ours = simulated[metric], emulated[metric]
-        by_chance = (theirs["max"] - theirs["min"]) / theirs["median"] > goal.value
+        by_chance = (theirs["max"] - theirs["min"]) / theirs["median"] > 2 * goal.value
         figure = Figure(f"agreement {name}", f"|Mininet / simulator - 1|, {what}", "", None if by_chance else goal)
         figure.values.append(abs(ours["median"] / theirs["median"] - 1))
         figures.append(figure)

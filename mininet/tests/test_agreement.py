@@ -15,6 +15,6 @@ def test_differences_are_relative_and_only_of_what_both_mean():
     found = {figure.figure.split(", ")[1]: (round(figure.values[0], 6), figure.meets())
              for figure in differences("two-links", simulated, emulated)}
     # 1 - 39/40; 11/10 - 1; 0.63/0.6 - 1; 1 - 0.37/0.4. A single path's share says nothing, and the seeds of lte's are
-    # 0.1/0.4 apart, more than the goal.
+    # 0.1/0.4 apart, more than twice the goal.
     assert found == {"goodput of mp": (0.025, True), "goodput of bg": (0.1, False),
                      "share of wifi in mp": (0.05, True), "share of lte in mp": (0.075, None)}
