@@ -1,17 +1,15 @@
 """What multipath costs on loopback: switched off against stock quiche, and two paths against one."""
 
 import json
-import os
 import statistics
 import subprocess
 
-from mpqnet import process, results
 from mpqnet.bulk import make_bulk, sha256_of
 from mpqnet.process import CommandError
-from mpqnet.server import PORT, wait_for_fingerprint
 
+from . import loopback
 from .figures import Figure, Goal
-from .setting import MIB, cpu_seconds, wait_with_usage
+from .setting import MIB
 
 RUNS = 10
 
@@ -64,7 +62,7 @@ def _two_paths_against_one(setting):
     status = setting.status("overhead, two paths against one")
     for i in range(setting.runs):
         for paths in sorted(costs, reverse=i % 2 == 1):
-            cpu, received = _get(setting, bulk, sha256, paths)
+            cpu, received = loopback.get(setting, bulk, sha256, paths)
             costs[paths].values.append(cpu / (GET_BYTES / 1e9))
             if paths == 2:
                 share.values.append(min(received) / sum(received))
@@ -72,36 +70,3 @@ def _two_paths_against_one(setting):
         status.show(f"pair {i + 1} of {setting.runs}: {ratio.values[-1]:.3f}, median "
                     f"{statistics.median(ratio.values):.3f}", final=i + 1 == setting.runs)
     return [ratio, share, *costs.values()]
-
-
-def _get(setting, bulk, sha256, paths):
-    """One download over so many loopback addresses: CPU seconds of `mpq get` and `mpq serve` together, and the
-    bytes received on each path."""
-    report = setting.out / "get.json"
-    report.unlink(missing_ok=True)
-    server = subprocess.Popen(
-        [setting.mpq, "serve", bulk.parent, "--quiet", "--listen", f"127.0.0.1:{PORT}", "--name", "127.0.0.1"],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, bufsize=0)
-    client = None
-    try:
-        fingerprint = wait_for_fingerprint(server)
-        command = [setting.mpq, "get", f"https://127.0.0.1:{PORT}/{bulk.name}", f"--json={report}", "--quiet",
-                   "--pin", fingerprint, "-o", os.devnull]
-        for number in range(paths):
-            command += ["--path", f"127.0.0.{number + 1}"]
-        client = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.DEVNULL)
-        code, client_usage = wait_with_usage(client, TIMEOUT_S)
-        if code != 0:
-            raise CommandError(f"`{' '.join(map(str, command))}` failed ({code})")
-        server.terminate()
-        _, server_usage = wait_with_usage(server, TIMEOUT_S)
-    finally:
-        for child in (client, server):
-            if child:
-                process.stop(child)
-    got = results.load_get(report)
-    received = [path.recv_bytes for path in got.paths]
-    if got.sha256 != sha256 or len(received) != paths:
-        raise results.ResultError(f"{report}: SHA-256 {got.sha256}, {len(received)} paths; expected {sha256} and {paths}")
-    return cpu_seconds(client_usage) + cpu_seconds(server_usage), received

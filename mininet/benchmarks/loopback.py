@@ -1,0 +1,45 @@
+"""Downloads over loopback, by `mpq get` from `mpq serve`."""
+
+import os
+import subprocess
+
+from mpqnet import process, results
+from mpqnet.process import CommandError
+from mpqnet.server import PORT, wait_for_fingerprint
+
+from .setting import cpu_seconds, wait_with_usage
+
+TIMEOUT_S = 120
+
+
+def get(setting, bulk, sha256, paths):
+    """One download over so many loopback addresses: CPU seconds of `mpq get` and `mpq serve` together, and the
+    bytes received on each path."""
+    report = setting.out / "get.json"
+    report.unlink(missing_ok=True)
+    server = subprocess.Popen(
+        [setting.mpq, "serve", bulk.parent, "--quiet", "--listen", f"127.0.0.1:{PORT}", "--name", "127.0.0.1"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, bufsize=0)
+    client = None
+    try:
+        fingerprint = wait_for_fingerprint(server)
+        command = [setting.mpq, "get", f"https://127.0.0.1:{PORT}/{bulk.name}", f"--json={report}", "--quiet",
+                   "--pin", fingerprint, "-o", os.devnull]
+        for number in range(paths):
+            command += ["--path", f"127.0.0.{number + 1}"]
+        client = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL)
+        code, client_usage = wait_with_usage(client, TIMEOUT_S)
+        if code != 0:
+            raise CommandError(f"`{' '.join(map(str, command))}` failed ({code})")
+        server.terminate()
+        _, server_usage = wait_with_usage(server, TIMEOUT_S)
+    finally:
+        for child in (client, server):
+            if child:
+                process.stop(child)
+    got = results.load_get(report)
+    received = [path.recv_bytes for path in got.paths]
+    if got.sha256 != sha256 or len(received) != paths:
+        raise results.ResultError(f"{report}: SHA-256 {got.sha256}, {len(received)} paths; expected {sha256} and {paths}")
+    return cpu_seconds(client_usage) + cpu_seconds(server_usage), received
