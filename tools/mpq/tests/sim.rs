@@ -252,11 +252,11 @@ fn the_manifest_says_what_made_a_run() {
 #[test]
 fn an_interrupted_sweep_goes_on_to_the_same_results() {
     let folder = tempfile::tempdir().unwrap();
-    // Runs of some 5 MB, one after the other: the signal finds the second or third under way.
+    // Seven more runs after the first one: long enough for a signal to find one of them under way.
     let text = SCENARIO
         .replace("duration = \"20 s\"", "duration = \"20 s\"\nseeds = [1, 2]")
-        .replace("\"1 MB\"", "\"5 MB\"")
-        .replace("completion_s <= 2", "completion_s <= 6")
+        .replace("\"1 MB\"", "\"12 MB\"")
+        .replace("completion_s <= 2", "completion_s <= 13")
         + "[sweep]\n\"flow.f.cc\" = [\"cubic\", \"reno\", \"vegas\", \"hybla\"]\n";
     let whole = sim(folder.path(), &text, &["--out", "whole", "--jobs", "1"]);
     assert_eq!(whole.status.code(), Some(0), "{}", said(&whole));
