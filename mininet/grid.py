@@ -14,14 +14,14 @@ from pathlib import Path
 from wsp import benefit, settings
 
 
-def write(out, kind, count, ccs):
+def write(out, kind, count, ccs, single_cc):
     """Writes the scenarios of a class; returns their files."""
     folder = out / kind.name
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for number, pair in enumerate(settings.design(kind, count), 1):
         file = folder / f"p{number:03}.toml"
-        file.write_text(settings.scenario(kind, number, pair, ccs), encoding="utf-8")
+        file.write_text(settings.scenario(kind, number, pair, ccs, single_cc), encoding="utf-8")
         files.append(file)
     return files
 
@@ -66,6 +66,8 @@ def parse_arguments(words=None):
     parser.add_argument("--points", type=int, default=settings.PUBLISHED_POINTS, help="[default: %(default)s]")
     parser.add_argument("--cc", default=",".join(settings.DEFAULT_CCS), metavar="NAME,NAME...",
                         help="controllers [default: all coupled ones, and cubic]")
+    parser.add_argument("--single", default=settings.SINGLE_CC, metavar="NAME",
+                        help="controller of the single paths [default: %(default)s]")
     parser.add_argument("--mpq", type=Path, help="the mpq program")
     parser.add_argument("--jobs", type=int, help="runs at a time [default: as many as processors]")
     parser.add_argument("--out", type=Path, default=Path("out/grid"), help="[default: %(default)s]")
@@ -84,7 +86,7 @@ def main(words=None):
     ccs = arguments.cc.split(",")
     try:
         if arguments.verb != "judge":
-            written = [write(arguments.out, kind, arguments.points, ccs) for kind in kinds]
+            written = [write(arguments.out, kind, arguments.points, ccs, arguments.single) for kind in kinds]
         if arguments.verb == "write":
             print(f"{sum(map(len, written))} scenarios in {arguments.out}")
             return 0

@@ -98,8 +98,9 @@ def test_a_failed_transfer_is_a_loss_and_a_missing_one_an_error():
 
 
 def test_writing_needs_nothing_else_and_judging_needs_results(tmp_path, capsys):
-    words = ["--class", "low-bdp", "--points", "2", "--cc", "lia", "--out", str(tmp_path)]
+    words = ["--class", "low-bdp", "--points", "2", "--cc", "lia", "--out", str(tmp_path), "--single", "reno"]
     assert grid.main(["write", *words]) == 0
+    assert '"flow.mp.cc" = "reno", "flow.mp.paths" = ["a"]' in (tmp_path / "low-bdp/p001.toml").read_text()
     assert sorted(file.name for file in (tmp_path / "low-bdp").iterdir()) == ["p001.toml", "p002.toml"]
     assert grid.main(["judge", *words]) == 2
     assert "`grid.py run` makes them" in capsys.readouterr().err

@@ -87,14 +87,14 @@ def case_name(cc, order):
     return re.sub(r"[^A-Za-z0-9_]+", "-", cc).strip("-") + f"-{order}"
 
 
-def scenario(kind, number, pair, ccs):
-    """The text of the scenario of point `number`, whose links are `pair`."""
+def scenario(kind, number, pair, ccs, single_cc=SINGLE_CC):
+    """The text of the scenario of point `number`, whose links are `pair`; `single_cc` is for the single paths."""
     single_a, single_b = (f"flow.mp.goodput_mbps@case={name}" for name in SINGLES)
     lines = [
         f'question = "Point {number} of the class {kind.name}: do two paths beat the better of them, whichever is first?"',
         'expected = """',
         "Yes: EBen = (goodput - the better path's) / the lesser path's is above 0; 1 is the sum. The single paths' goodputs",
-        f'are those of {SINGLE_CC}."""',
+        f'are those of {single_cc}."""',
         'source = "De Coninck and Bonaventure, Multipath QUIC: Design and Evaluation, CoNEXT 2017, section 4.1"',
         "",
         'duration = "5000 s"',
@@ -107,7 +107,7 @@ def scenario(kind, number, pair, ccs):
             lines.append(f'loss = "{link.loss_percent} %"')
     lines += ["", "[[flow]]", 'name = "mp"', 'paths = ["a", "b"]', f'size = "{TRANSFER}"']
     for name, paths in SINGLES.items():
-        lines += _case(name, SINGLE_CC, paths)
+        lines += _case(name, single_cc, paths)
     for cc in ccs:
         for order, paths in ORDERS.items():
             lines += _case(case_name(cc, order), cc, paths)
