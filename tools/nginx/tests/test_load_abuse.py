@@ -132,8 +132,9 @@ def test_handshakes_that_stop_anywhere(make_nginx, mpq):
             return flight if sent <= flights else []
         return mangle
 
+    # The first rounds fill the allocator's pools. After them, a fifth of the connections that stays is 3 MB a round.
     peaks = []
-    for _ in range(3):
+    for _ in range(6):
         with bystander(nginx, mpq):
             clients = [RawClient(nginx.port, only(n % 5)) for n in range(200)]
             for client in clients:
@@ -144,7 +145,7 @@ def test_handshakes_that_stop_anywhere(make_nginx, mpq):
         peaks.append(nginx.rss_kb())
         nginx.wait_for(lambda: metric(nginx, "nginx_quic_connections") <= 1, "broken handshakes stay", 40)
     print("memory after each round, KB:", peaks)
-    assert SANITIZED or peaks[2] - peaks[0] < 8_000, peaks
+    assert SANITIZED or peaks[5] - peaks[2] < 8_000, peaks
     assert loud_lines(nginx) == []
 
 
