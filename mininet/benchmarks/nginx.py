@@ -53,8 +53,8 @@ REQUESTS = (
     Case("50x10 for 10 s", 6, 50, 10, duration_s=10),
 )
 BODIES = (
-    Case("4x2 1 MB", 1_000_000, 4, 2, requests=600),
-    Case("1x1 16 MB", 16_000_000, 1, 1, requests=30),
+    Case("4x2 1 MB", 1_000_000, 4, 2, requests=3000),
+    Case("1x1 16 MB", 16_000_000, 1, 1, requests=120),
 )
 CROWDS = (500, 5000)
 CROWD_HOLD_S = 5
