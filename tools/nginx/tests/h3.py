@@ -127,12 +127,12 @@ class _Forward(asyncio.DatagramProtocol):
         self.client.datagram_received(data, addr)
 
 
-async def rebind(client: Client) -> None:
-    """Go on from another port, as behind a NAT that has forgotten."""
+async def rebind(client: Client, host: str | None = None) -> None:
+    """Go on from another port, as behind a NAT that has forgotten, or from another IPv4 address."""
     # As aioquic's own: IPv6, for IPv4 too.
     sock = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
     sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-    sock.bind(("::", 0, 0, 0))
+    sock.bind((f"::ffff:{host}" if host else "::", 0, 0, 0))
     client._transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
         lambda: _Forward(client), sock=sock)
 

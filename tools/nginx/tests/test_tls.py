@@ -75,6 +75,34 @@ def test_token_is_for_one_address(make_nginx):
     assert "quic invalid token" in nginx.errors()
 
 
+def test_token_after_migration(make_nginx):
+    nginx = make_nginx(server="quic_retry on;")
+    tokens = []
+
+    async def conversation():
+        async with h3.connection(nginx.port, tokens=tokens) as client:
+            await client.request("/hello.txt")
+            await h3.rebind(client, "127.0.0.5")
+            response = await client.request("/hello.txt")
+            # One for either address; the limit of all conversations ends this.
+            while len(tokens) < 2:
+                await asyncio.sleep(0.01)
+            return response.status
+
+    def retries_of(token):
+        before = metric(nginx, "nginx_quic_retries_total")
+        client = hostile.RawClient(nginx.port, host="127.0.0.5", token=token)
+        client.request("/hello.txt")
+        hostile.drive([client], lambda client: client.ended, 20)
+        assert client.status == 200
+        # Asking for the figure takes a Retry as well.
+        return metric(nginx, "nginx_quic_retries_total") - before - 1
+
+    assert h3.run(conversation()) == 200
+    assert retries_of(tokens[1]) == 0
+    assert retries_of(tokens[0]) == 1
+
+
 def test_no_token_without_retry(make_nginx):
     nginx = make_nginx()
     tokens = []
