@@ -160,6 +160,7 @@ def _origin(sections):
 def as_text(sections):
     """The table for a terminal."""
     lines = []
+    width = max((len(claim.scenario) for section in sections for claim in section.claims), default=0) + 2
     for section in sections:
         for group in claims.grouped(section.claims):
             claim = group.claims[0]
@@ -167,5 +168,5 @@ def as_text(sections):
             verdict = {True: "yes", False: "NO", None: "-"}[group.accepted]
             cases = f" ({group.cases})" if group.cases else ""
             missed = f"; not in {len(group.missed)}" if len(group.claims) > 1 and group.missed else ""
-            lines.append(f"{verdict:<4}{claim.scenario:<9}{claim.paper or claim.criterion}  [{ours}]{cases}{missed}")
+            lines.append(f"{verdict:<4}{claim.scenario:<{width}}{claim.paper or claim.criterion}  [{ours}]{cases}{missed}")
     return "\n".join([*lines, "", count(sections)])

@@ -203,7 +203,7 @@ def test_a_rule_for_many_cases_is_one_row(tmp_path):
     sections = page.write(tmp_path / "out", page.Page("", "", "asked", (Paper(),)), {"toy": results})
     text = (tmp_path / "out" / "index.html").read_text()
     assert "in 2 of 9<details><summary>which</summary>cc=c0; cc=c1</details>" in text and "<th>asked</th>" in text
-    assert "NO  toy      m >= 2  [3.5] (9 cases); not in 2" in page.as_text(sections).splitlines()
+    assert "NO  toy  m >= 2  [3.5] (9 cases); not in 2" in page.as_text(sections).splitlines()
 
 
 def test_a_case_in_which_every_run_failed_is_not_judged(tmp_path):
