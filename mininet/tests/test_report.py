@@ -5,9 +5,9 @@ from typing import ClassVar
 
 import pytest
 from papers import main
-from report import claims, page, papers, rules
+from report import claims, figures, page, papers, rules
 from report.claims import Measured
-from report.figures import QUANTITIES, Bar, Bars, Curve, Figure, Panel, over_time, thinned
+from report.figures import Bar, Bars, Curve, Figure, Panel, over_time, thinned
 from report.results import Results, ResultsError, load
 from report.spread import Spread, number
 
@@ -120,13 +120,13 @@ def test_a_failed_run_counts_nowhere_and_is_shown(tmp_path):
 
 
 def test_curves_have_a_column_for_each_seed(two):
-    table = over_time(two, "cc=lia", Curve("both", "mp", ("p1", "p2")), QUANTITIES["rate"])
+    table = over_time(two, "cc=lia", Curve("both", "mp", ("p1", "p2")), figures.QUANTITIES["rate"])
     # (1 + 2) * 1, 2, 3, 4 for seed 1, and twice that for seed 2.
     assert list(table[1]) == [3, 6, 9, 12] and list(table[2]) == [6, 12, 18, 24]
     assert list(table.index) == [0.5, 1.0, 1.5, 2.0]
-    application = over_time(two, "cc=lia", Curve("flow", "mp"), QUANTITIES["rate"], only_seed=3)
+    application = over_time(two, "cc=lia", Curve("flow", "mp"), figures.QUANTITIES["rate"], only_seed=3)
     assert list(application.columns) == [3] and set(application[3]) == {21}
-    assert over_time(two, None, Curve("flow", "mp"), QUANTITIES["rate"]) is None
+    assert over_time(two, None, Curve("flow", "mp"), figures.QUANTITIES["rate"]) is None
 
 
 def test_long_curves_are_thinned_by_means():
@@ -168,7 +168,8 @@ def test_the_page_shows_claims_figures_reasons_and_origin(tmp_path):
     text = (tmp_path / "out" / "index.html").read_text()
     assert (tmp_path / "out" / "toy-fig1.png").read_bytes().startswith(b"\x89PNG")
     assert text.index(extra) > text.index("</figure>")
-    for part in ("<title>A &lt;title&gt;</title>", "What it is about.", "A toy &amp; its paper", "Which is faster, &lt;a&gt; or &lt;b&gt;?", "Not run: other.",
+    for part in ("<title>A &lt;title&gt;</title>", "What it is about.", "A toy &amp; its paper",
+                 "Which is faster, &lt;a&gt; or &lt;b&gt;?", "Not run: other.",
                  "the equation (3) has another root", "not explained yet", "no answer &lt;in time&gt;", "c0ffee",
                  "24 (75.0 % CI 22 to 26, n = 3)", "--set duration=5s --seeds 1,2,3,4", "2 accepted, 2 not accepted, 1 not",
                  "runs for this are missing"):

@@ -14,6 +14,7 @@ _PAYLOAD = 0.958
 _MP, _RIVAL = "window.steady.flow.mp.goodput_mbps", "window.steady.flow.rival.goodput_mbps"
 _LONG, _ON_LONG = (f"window.steady.flow.{flow}.path.long.goodput_mbps" for flow in ("mp", "on-long"))
 _BETTER = "max(window.steady.flow.on-short.goodput_mbps, window.steady.flow.on-long.goodput_mbps)"
+_STEADY, _CHANGING = (Curve(f"{link} link", "mp", (link,)) for link in ("steady", "changing"))
 
 
 def _part(title, window, links_mbps):
@@ -33,7 +34,7 @@ FIGURES = (
     Figure("compare-responsiveness", "compare-responsiveness", "One of two links falls to a fifth of its rate and comes back", (
         _part("20 s to 25 s: it has just fallen", "fallen", 12), _part("25 s to 40 s: it is low", "low", 12),
         _part("40 s to 45 s: it has just come back", "back", 20), _part("60 s to 80 s: it is back", "after", 20),
-        *(Panel(name, "rate", (Curve("steady link", "mp", ("steady",)), Curve("changing link", "mp", ("changing",))), f"cc={name}")
+        *(Panel(name, "rate", (_STEADY, _CHANGING), f"cc={name}")
           for name in ("lia", "coupled-cubic", "wvegas", "mpiiad")))),
     Figure("compare-rtt", "compare-rtt", "A Reno on each of two links, and one link's RTT grows", tuple(
         panel for rtt in ("20 ms", "80 ms", "200 ms") for panel in (
