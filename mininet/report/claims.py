@@ -7,7 +7,7 @@ from . import rules
 from .spread import number
 
 # A rule that is for more cases than this is one row of the table, not one for each case.
-MOST_ROWS = 6
+MOST_ROWS = 4
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,9 @@ class Group:
         """{what is judged: words}: a median with its interval, or the range of many cases' medians."""
         if len(self.claims) == 1:
             return {what: str(spread) for what, spread in self.claims[0].ours.items()}
-        return {what: f"medians from {number(min(medians))} to {number(max(medians))}"
+        n = sorted({len(spread.values) for claim in self.claims for spread in claim.ours.values()})
+        runs = " or ".join(map(str, n))
+        return {what: f"medians from {number(min(medians))} to {number(max(medians))} (n = {runs} each)"
                 for what, medians in self._medians().items()}
 
     @property

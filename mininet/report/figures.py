@@ -37,10 +37,12 @@ def _set_paths(rows):
 
 @dataclass(frozen=True)
 class Quantity:
-    """What is drawn over time: the label of its axis, and its series of the rows of one path (or flow) in `table`."""
+    """What is drawn over time: the label of its axis, its series of the rows of one path (or flow) in `table`, and what the
+    axis shows at least."""
     label: str
     series: object
     table: str = "paths"
+    least_top: float = 0.0
 
 
 QUANTITIES = {
@@ -48,7 +50,7 @@ QUANTITIES = {
     "window": Quantity("window, packets", _window),
     "losses": Quantity("lost packets so far", _losses),
     "queueing": Quantity("smoothed RTT above its least, ms", _queueing),
-    "set": Quantity("paths taken to share a bottleneck", _set_paths, "decisions"),
+    "set": Quantity("paths taken to share a bottleneck", _set_paths, "decisions", 2.1),
 }
 
 
@@ -82,6 +84,9 @@ class Panel:
             axes.plot(table.index, table.median(axis=1), color=colour, linewidth=1, label=curve.label)
             axes.fill_between(table.index, table.min(axis=1), table.max(axis=1), color=colour, alpha=0.2, linewidth=0)
         if axes.lines:
+            # Only if it must: a limit that is set ends the fitting to what is drawn later on a shared axis.
+            if quantity.least_top > axes.get_ylim()[1]:
+                axes.set_ylim(top=quantity.least_top)
             axes.legend(fontsize="small", loc="best")
         else:
             axes.text(0.5, 0.5, "not run", ha="center", transform=axes.transAxes)

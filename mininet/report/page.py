@@ -11,7 +11,7 @@ from .markup import text as _text
 
 OWN_STYLE = """
 td, th { text-align: left; vertical-align: top } .yes { color: #006b4a } .no { color: #b00020; font-weight: bold }
-.none { color: #666 } code { font-size: .85em; overflow-wrap: anywhere } figure { margin: 1.5rem 0 }
+.none { color: #666 } td .small { overflow-wrap: anywhere } code { font-size: .85em; overflow-wrap: anywhere } figure { margin: 1.5rem 0 }
 figcaption, .small { color: #444; font-size: .9em } details { margin: .5rem 0 }
 """
 
@@ -86,21 +86,19 @@ def _row(section, group):
     cases = f' <span class="small">{_text(group.cases)}</span>' if group.cases else ""
     return (f'<td><a href="#{_text(claim.scenario)}">{_text(claim.scenario)}</a>{cases}</td>{markup.cell(claim.paper)}'
             f'<td>{ours}<br><span class="small">accepted if <code>{_text(claim.criterion)}</code></span></td>'
-            + markup.verdict(group.accepted, _missed(group) + _why(section, group)))
-
-
-def _missed(group):
-    if len(group.claims) == 1 or not group.missed:
-        return ""
-    return (f' in {len(group.missed)} of {len(group.claims)}'
-            f'<details><summary>which</summary>{_text("; ".join(group.missed))}</details>')
+            + markup.verdict(group.accepted, _why(section, group)))
 
 
 def _why(section, group):
+    """After a no: in which cases, and why."""
     if group.accepted is not False:
         return ""
+    part, which = "", ""
+    if len(group.claims) > 1:
+        part = f" in {len(group.missed)} of {len(group.claims)}"
+        which = f'<details class="small"><summary>which</summary>{_text("; ".join(group.missed))}</details>'
     why = section.paper.WHY.get(group.claims[0].paper)
-    return f': <span class="small">{_text(why or "not explained yet")}</span>'
+    return f'{part}: <span class="small">{_text(why or "not explained yet")}</span>{which}'
 
 
 def _section(section, out):

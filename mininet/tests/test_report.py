@@ -199,11 +199,12 @@ def test_a_rule_for_many_cases_is_one_row(tmp_path):
         verdict("m >= 0", "cc=c1", True, "alone")])
     many, alone = claims.grouped(claims.of(results, ()))
     assert (many.accepted, many.cases, many.missed) == (False, "9 cases", ["cc=c0", "cc=c1"])
-    assert many.ours == {"m": "medians from 0 to 7"} and many.numbers == ["3.5"]
+    assert many.ours == {"m": "medians from 0 to 7 (n = 2 each)"} and many.numbers == ["3.5"]
     assert (alone.accepted, alone.cases, alone.missed, alone.ours) == (True, "cc=c1", [], {"m": "1 (50.0 % CI 1 to 1, n = 2)"})
     sections = page.write(tmp_path / "out", page.Page("", "", "asked", (Paper(),)), {"toy": results})
     text = (tmp_path / "out" / "index.html").read_text()
-    assert "in 2 of 9<details><summary>which</summary>cc=c0; cc=c1</details>" in text and "<th>asked</th>" in text
+    assert 'no in 2 of 9: <span class="small">not explained yet</span>' in text and "<th>asked</th>" in text
+    assert "<summary>which</summary>cc=c0; cc=c1</details>" in text
     assert "NO  toy  m >= 2  [3.5] (9 cases); not in 2" in page.as_text(sections).splitlines()
 
 
