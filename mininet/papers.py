@@ -5,6 +5,7 @@
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 
 EXAMPLES = """\
@@ -15,6 +16,9 @@ examples:
 exit status: 0 the page is written, and every claim that was judged is accepted; 1 the results cannot be read;
 6 the page cannot be written; 8 a claim is not accepted"""
 
+ABOUT = ("Each paper's figures, drawn from simulations with connections of the patched quiche, and its claims, judged by "
+         "rules that the scenarios state.")
+
 
 def parse_arguments(words=None):
     parser = argparse.ArgumentParser(
@@ -23,25 +27,19 @@ def parse_arguments(words=None):
     parser.add_argument("results", type=Path, help="a folder of result folders, or one of them")
     parser.add_argument("--out", type=Path, default=Path("out/papers"),
                         help="where index.html and the PNGs go [default: %(default)s]")
+    parser.add_argument("--agreement", type=Path, default=Path("out/bench/agreement.json"), metavar="FILE",
+                        help="what `ci/bench agreement` wrote; the page shows it if it is there [default: %(default)s]")
     return parser.parse_args(words)
 
 
 def main(words=None):
     arguments = parse_arguments(words)
     # Only now: the help needs none of the modules that draw.
-    from report import page, papers
-    from report.results import ResultsError, load
-    try:
-        sections = page.write(arguments.out, papers.ALL, load(arguments.results))
-    except ResultsError as e:
-        print(f"papers: {e}", file=sys.stderr)
-        return 1
-    except OSError as e:
-        print(f"papers: {e}; choose another folder with --out", file=sys.stderr)
-        return 6
-    print(page.as_text(sections))
-    print(f"\n{arguments.out / 'index.html'}")
-    return 8 if any(claim.accepted is False for section in sections for claim in section.claims) else 0
+    from report import agreement, command, papers
+    from report.page import Page
+    page = Page("The papers' experiments, run again", ABOUT, "paper", papers.ALL,
+                extras=(partial(agreement.section, arguments.agreement),))
+    return command.draw("papers", page, arguments.results, arguments.out)
 
 
 if __name__ == "__main__":

@@ -10,13 +10,12 @@ from mpqnet import experiment
 from mpqnet.process import CommandError
 from mpqnet.scenario import ScenarioError
 
-from .figures import Figure, Goal
+from .differences import differences
+from .figures import Figure
 
 RUNS = 3
 
 SCENARIOS = Path(__file__).resolve().parents[1] / "scenarios" / "agreement"
-GOODPUT_GOAL = Goal("<=", 0.05)
-SHARE_GOAL = Goal("<=", 0.10)
 
 
 def run(setting):
@@ -28,8 +27,8 @@ def run(setting):
         except ScenarioError as error:
             raise CommandError(str(error)) from error
         compared[scenario.stem] = spreads
-        figures += differences(scenario.stem, spreads["simulator"], spreads["mininet"])
-    # For the report.
+        figures += figures_of(differences(scenario.stem, spreads["simulator"], spreads["mininet"]))
+    # For `ci/papers`.
     (setting.out / "agreement.json").write_text(json.dumps(compared, indent=2) + "\n", encoding="utf-8")
     return figures
 
@@ -61,21 +60,7 @@ def _spreads(out):
     return case["metrics"]
 
 
-def differences(name, simulated, emulated):
-    """Relative differences of the median goodput of each flow, and of the share of each path where there are several.
-    Where the simulator's own seeds are farther apart than twice the goal, chance decides, and there is no goal."""
-    figures = []
-    for metric in sorted(emulated):
-        parts = metric.split(".")
-        if metric.startswith("flow.") and len(parts) == 3 and parts[2] == "goodput_mbps":
-            what, goal = f"goodput of {parts[1]}", GOODPUT_GOAL
-        elif metric.startswith("flow.") and metric.endswith(".share") and emulated[metric]["median"] < 1:
-            what, goal = f"share of {parts[3]} in {parts[1]}", SHARE_GOAL
-        else:
-            continue
-        theirs, ours = simulated[metric], emulated[metric]
-        by_chance = (theirs["max"] - theirs["min"]) / theirs["median"] > 2 * goal.value
-        figure = Figure(f"agreement {name}", f"|Mininet / simulator - 1|, {what}", "", None if by_chance else goal)
-        figure.values.append(abs(ours["median"] / theirs["median"] - 1))
-        figures.append(figure)
-    return figures
+def figures_of(found):
+    """The differences as figures of a benchmark."""
+    return [Figure(f"agreement {one.scenario}", f"|Mininet / simulator - 1|, {one.what}", "", one.goal,
+                   values=[one.relative]) for one in found]

@@ -6,6 +6,8 @@ import pandas
 from matplotlib import pyplot
 from mpqnet.page import COLOURS
 
+from . import rules
+
 # More points than a line of a figure can show.
 MOST_POINTS = 500
 
@@ -29,12 +31,26 @@ def _queueing(rows):
     return rows.srtt_ms - rows.srtt_ms[rows.srtt_ms > 0].min()
 
 
-# Quantity: (label of the axis, series of the rows).
+def _set_paths(rows):
+    return rows.value[rows.symbol == "set_paths"]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What is drawn over time: the label of its axis, its series of the rows of one path (or flow) in `table`, and what the
+    axis shows at least."""
+    label: str
+    series: object
+    table: str = "paths"
+    least_top: float = 0.0
+
+
 QUANTITIES = {
-    "rate": ("Mbit/s", _rate),
-    "window": ("window, packets", _window),
-    "losses": ("lost packets so far", _losses),
-    "queueing": ("smoothed RTT above its least, ms", _queueing),
+    "rate": Quantity("Mbit/s", _rate),
+    "window": Quantity("window, packets", _window),
+    "losses": Quantity("lost packets so far", _losses),
+    "queueing": Quantity("smoothed RTT above its least, ms", _queueing),
+    "set": Quantity("paths taken to share a bottleneck", _set_paths, "decisions", 2.1),
 }
 
 
@@ -56,36 +72,39 @@ class Panel:
     seed: int | None = None  # this one only, where runs differ so much that a median shows none of them
 
     def draw(self, axes, results):
-        label, series = QUANTITIES[self.quantity]
-        axes.set_ylabel(label)
+        quantity = QUANTITIES[self.quantity]
+        axes.set_ylabel(quantity.label)
         axes.set_xlabel("s")
         axes.set_title(self.title, fontsize="medium")
         case = results.case(self.case)
         for curve, colour in zip(self.curves, COLOURS):
-            table = over_time(results, case, curve, series, self.seed)
+            table = over_time(results, case, curve, quantity, self.seed)
             if table is None:
                 continue
             axes.plot(table.index, table.median(axis=1), color=colour, linewidth=1, label=curve.label)
             axes.fill_between(table.index, table.min(axis=1), table.max(axis=1), color=colour, alpha=0.2, linewidth=0)
         if axes.lines:
+            # Only if it must: a limit that is set ends the fitting to what is drawn later on a shared axis.
+            if quantity.least_top > axes.get_ylim()[1]:
+                axes.set_ylim(top=quantity.least_top)
             axes.legend(fontsize="small", loc="best")
         else:
             axes.text(0.5, 0.5, "not run", ha="center", transform=axes.transAxes)
 
 
-def over_time(results, case, curve, series, only_seed=None, thin=True):
+def over_time(results, case, curve, quantity, only_seed=None, thin=True):
     """A column for each seed, a row for each point of time, or for several if `thin`; None without runs."""
     columns = {}
     for seed in results.seeds(case):
         if only_seed is not None and seed != only_seed:
             continue
-        rows = results.series(case, seed, "paths" if curve.paths else "flows")
+        rows = results.series(case, seed, quantity.table if curve.paths else "flows")
         rows = rows[rows.flow == curve.flow]
         if curve.paths:
-            parts = [series(rows[rows.path == path].set_index("time_s")) for path in curve.paths]
+            parts = [quantity.series(rows[rows.path == path].set_index("time_s")) for path in curve.paths]
             columns[seed] = sum(parts[1:], parts[0])
         else:
-            columns[seed] = series(rows.set_index("time_s"))
+            columns[seed] = quantity.series(rows.set_index("time_s"))
     if not columns:
         return None
     table = pandas.DataFrame(columns)
@@ -101,7 +120,7 @@ def thinned(table):
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar: a metric in one case, and what the paper has there."""
+    """One bar: a metric in one case, or an expression of metrics as in a rule, and what the paper has there."""
     label: str
     metric: str
     case: str = ""
@@ -110,23 +129,27 @@ class Bar:
 
 @dataclass(frozen=True)
 class Bars:
-    """Medians with all runs as points, and the paper's values beside them."""
+    """Medians with all runs as points, and the paper's values beside them. `lines` are values to compare with, by name."""
     title: str
     unit: str
     bars: tuple[Bar, ...]
+    lines: tuple[tuple[str, float], ...] = ()
 
     def draw(self, axes, results):
         axes.set_title(self.title, fontsize="medium")
         axes.set_ylabel(self.unit)
+        shift = 0.2 if any(bar.paper is not None for bar in self.bars) else 0.0
         for x, bar in enumerate(self.bars):
             case = results.case(bar.case)
             values = [value for seed in results.seeds(case)
-                      if (value := results.metric(case, seed, bar.metric)) is not None]
+                      if (value := rules.evaluate(bar.metric, results, case, seed)) is not None]
             if values:
-                axes.bar(x - 0.2, pandas.Series(values).median(), 0.4, color=COLOURS[0], label="ours, median")
-                axes.plot([x - 0.2] * len(values), values, ".", color="#222222", label="ours, each run")
+                axes.bar(x - shift, pandas.Series(values).median(), 0.6 - shift, color=COLOURS[0], label="ours, median")
+                axes.plot([x - shift] * len(values), values, ".", color="#222222", label="ours, each run")
             if bar.paper is not None:
-                axes.bar(x + 0.2, bar.paper, 0.4, color=COLOURS[1], label="paper")
+                axes.bar(x + shift, bar.paper, 0.4, color=COLOURS[1], label="paper")
+        for (name, value), colour in zip(self.lines, COLOURS[2:]):
+            axes.axhline(value, color=colour, linewidth=1, linestyle="--", label=name)
         axes.set_xticks(range(len(self.bars)), [bar.label for bar in self.bars], fontsize="small",
                         rotation=30 if len(self.bars) > 4 else 0, ha="right" if len(self.bars) > 4 else "center")
         unique = dict(zip(*reversed(axes.get_legend_handles_labels())))

@@ -1,27 +1,34 @@
 """The page: one self-contained HTML file; and its figures as PNG beside it."""
 
-import html
 import itertools
 import re
+from dataclasses import dataclass
 
-from mpqnet.page import STYLE, inline_svg
+from mpqnet.page import STYLE
 
-from . import claims
-from .spread import number
+from . import claims, markup
+from .markup import text as _text
 
 OWN_STYLE = """
 td, th { text-align: left; vertical-align: top } .yes { color: #006b4a } .no { color: #b00020; font-weight: bold }
-.none { color: #666 } code { font-size: .85em; overflow-wrap: anywhere } figure { margin: 1.5rem 0 }
+.none { color: #666 } td .small { overflow-wrap: anywhere } code { font-size: .85em; overflow-wrap: anywhere } figure { margin: 1.5rem 0 }
 figcaption, .small { color: #444; font-size: .9em } details { margin: .5rem 0 }
 """
 
-VERDICTS = {True: ("yes", "yes"), False: ("no", "no"), None: ("none", "not judged")}
 
-_text = html.escape
+@dataclass(frozen=True)
+class Page:
+    """What a page is about. `modules` are such as those of `report.papers`; `extras` make further sections: functions
+    of the folder for PNGs that return HTML. `asked` heads the column with what is claimed."""
+    title: str
+    about: str
+    asked: str
+    modules: tuple
+    extras: tuple = ()
 
 
 class Section:
-    """What there is of one paper."""
+    """What there is of one paper, or of another module with its names."""
 
     def __init__(self, paper, results):
         scenarios = list(dict.fromkeys(figure.scenario for figure in paper.FIGURES))
@@ -44,21 +51,20 @@ def count(sections):
     return ", ".join(f"{verdicts.count(verdict)} {words}" for verdict, words in parts)
 
 
-def write(out, papers, results):
+def write(out, page, results):
     """Writes index.html and a PNG for each figure into the folder `out`; returns the sections."""
     out.mkdir(parents=True, exist_ok=True)
-    sections = [Section(paper, results) for paper in papers]
+    sections = [Section(module, results) for module in page.modules]
     sections = [section for section in sections if section.results]
-    body = "".join(_section(section, out) for section in sections)
+    body = "".join(_section(section, out) for section in sections) + "".join(extra(out) for extra in page.extras)
     (out / "index.html").write_text(f"""<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>The papers' experiments, run again</title>
+<html lang="en"><head><meta charset="utf-8"><title>{_text(page.title)}</title>
 <style>{STYLE}{OWN_STYLE}</style></head><body>
-<h1>The papers' experiments, run again</h1>
-<p>Each paper's figures, drawn from simulations with connections of the patched quiche, and its claims, judged by rules
-that the scenarios state: {_text(count(sections))}. A claim is judged on the median over the seeds. The interval is that
-of the median by order statistics; with five values or fewer it is their whole range, and says its lower confidence.
+<h1>{_text(page.title)}</h1>
+<p>{_text(page.about)} Judged: {_text(count(sections))}. A claim is judged on the median over the seeds. The interval is
+that of the median by order statistics; with five values or fewer it is their whole range, and says its lower confidence.
 Lines in figures are medians over the seeds, bands go from the least to the most.</p>
-{_table(sections)}
+{_table(page, sections)}
 {body}
 {_origin(sections)}
 </body></html>
@@ -66,31 +72,33 @@ Lines in figures are medians over the seeds, bands go from the least to the most
     return sections
 
 
-def _table(sections):
-    rows = []
-    for section in sections:
-        rows += [_row(section, claim) for claim in section.claims]
-    return ("<h2>Claims</h2><table><tr><th>scenario</th><th>paper</th><th>ours (median, confidence interval, n)</th>"
-            f"<th>accepted?</th></tr>{''.join(rows)}</table>")
+def _table(page, sections):
+    rows = [_row(section, group) for section in sections for group in claims.grouped(section.claims)]
+    return "<h2>Claims</h2>" + markup.table(
+        ("scenario", page.asked, "ours (median, confidence interval, n)", "accepted?"), rows)
 
 
-def _row(section, claim):
-    style, verdict = VERDICTS[claim.accepted]
-    ours = "<br>".join(f"<code>{_text(what)}</code>: {_text(str(spread))}" for what, spread in claim.ours.items())
-    if claim.problem:
-        ours += f"<br>{_text(claim.problem)}"
-    case = f' <span class="small">{_text(claim.case)}</span>' if claim.case not in ("", "base") else ""
-    return (f'<tr><td><a href="#{_text(claim.scenario)}">{_text(claim.scenario)}</a>{case}</td>'
-            f"<td>{_text(claim.paper)}</td>"
+def _row(section, group):
+    claim = group.claims[0]
+    ours = "<br>".join(f"<code>{_text(what)}</code>: {_text(words)}" for what, words in group.ours.items())
+    problems = dict.fromkeys(claim.problem for claim in group.claims if claim.problem)
+    ours += "".join(f"<br>{_text(problem)}" for problem in problems)
+    cases = f' <span class="small">{_text(group.cases)}</span>' if group.cases else ""
+    return (f'<td><a href="#{_text(claim.scenario)}">{_text(claim.scenario)}</a>{cases}</td>{markup.cell(claim.paper)}'
             f'<td>{ours}<br><span class="small">accepted if <code>{_text(claim.criterion)}</code></span></td>'
-            f'<td class="{style}">{verdict}{_why(section, claim)}</td></tr>')
+            + markup.verdict(group.accepted, _why(section, group)))
 
 
-def _why(section, claim):
-    if claim.accepted is not False:
+def _why(section, group):
+    """After a no: in which cases, and why."""
+    if group.accepted is not False:
         return ""
-    why = section.paper.WHY.get(claim.paper)
-    return f': <span class="small">{_text(why or "not explained yet")}</span>'
+    part, which = "", ""
+    if len(group.claims) > 1:
+        part = f" in {len(group.missed)} of {len(group.claims)}"
+        which = f'<details class="small"><summary>which</summary>{_text("; ".join(group.missed))}</details>'
+    why = section.paper.WHY.get(group.claims[0].paper)
+    return f'{part}: <span class="small">{_text(why or "not explained yet")}</span>{which}'
 
 
 def _section(section, out):
@@ -131,11 +139,7 @@ def reduced(results):
 
 
 def _figure(figure, results, out):
-    drawing = figure.draw(results)
-    drawing.savefig(out / f"{figure.name}.png", format="png", dpi=110)
-    caption = f" {figure.caption}" if figure.caption else ""
-    return (f"<figure>{inline_svg(drawing)}<figcaption><b>{_text(figure.title)}.</b>{_text(caption)} "
-            f"Also in {_text(figure.name)}.png.</figcaption></figure>")
+    return markup.figure(figure.draw(results), figure.name, figure.title, figure.caption, out)
 
 
 def _origin(sections):
@@ -154,10 +158,13 @@ def _origin(sections):
 def as_text(sections):
     """The table for a terminal."""
     lines = []
+    width = max((len(claim.scenario) for section in sections for claim in section.claims), default=0) + 2
     for section in sections:
-        for claim in section.claims:
-            ours = ", ".join(number(spread.median) for spread in claim.ours.values()) or "-"
-            verdict = {True: "yes", False: "NO", None: "-"}[claim.accepted]
-            lines.append(f"{verdict:<4}{claim.scenario:<9}{claim.paper}  [{ours}]"
-                         + (f" ({claim.case})" if claim.case not in ("", "base") else ""))
+        for group in claims.grouped(section.claims):
+            claim = group.claims[0]
+            ours = ", ".join(group.numbers) or "-"
+            verdict = {True: "yes", False: "NO", None: "-"}[group.accepted]
+            cases = f" ({group.cases})" if group.cases else ""
+            missed = f"; not in {len(group.missed)}" if len(group.claims) > 1 and group.missed else ""
+            lines.append(f"{verdict:<4}{claim.scenario:<{width}}{claim.paper or claim.criterion}  [{ours}]{cases}{missed}")
     return "\n".join([*lines, "", count(sections)])

@@ -102,7 +102,7 @@ class Results:
         return None if run is None or run.status != "ok" else run.metrics.get(name)
 
     def series(self, label, seed, what):
-        """`paths`, `flows` or `links` of one run as a table."""
+        """`paths`, `flows`, `links` or `decisions` of one run as a table."""
         path = self._by_case[label][seed].folder / f"{what}.csv"
         try:
             return pandas.read_csv(path)

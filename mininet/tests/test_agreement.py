@@ -1,4 +1,4 @@
-from benchmarks.agreement import differences
+from benchmarks.differences import differences
 
 
 def spread(median, least=None, most=None):
@@ -12,8 +12,7 @@ def test_differences_are_relative_and_only_of_what_both_mean():
     emulated = {"flow.mp.goodput_mbps": spread(39.0), "flow.mp.path.wifi.share": spread(0.63),
                 "flow.mp.path.lte.share": spread(0.37), "flow.bg.goodput_mbps": spread(11.0),
                 "flow.bg.path.lte.share": spread(1.0), "total.goodput_mbps": spread(50.0)}
-    found = {figure.figure.split(", ")[1]: (round(figure.values[0], 6), figure.meets())
-             for figure in differences("two-links", simulated, emulated)}
+    found = {one.what: (round(one.relative, 6), one.meets()) for one in differences("two-links", simulated, emulated)}
     # 1 - 39/40; 11/10 - 1; 0.63/0.6 - 1; 1 - 0.37/0.4. A single path's share says nothing, and the seeds of lte's are
     # 0.1/0.4 apart, more than twice the goal.
     assert found == {"goodput of mp": (0.025, True), "goodput of bg": (0.1, False),

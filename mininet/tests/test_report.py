@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import pytest
 from papers import main
-from report import claims, page, papers, rules
+from report import claims, figures, page, papers, rules
 from report.claims import Measured
 from report.figures import Bar, Bars, Curve, Figure, Panel, over_time, thinned
 from report.results import Results, ResultsError, load
@@ -120,13 +120,13 @@ def test_a_failed_run_counts_nowhere_and_is_shown(tmp_path):
 
 
 def test_curves_have_a_column_for_each_seed(two):
-    table = over_time(two, "cc=lia", Curve("both", "mp", ("p1", "p2")), lambda rows: rows.goodput_mbps)
+    table = over_time(two, "cc=lia", Curve("both", "mp", ("p1", "p2")), figures.QUANTITIES["rate"])
     # (1 + 2) * 1, 2, 3, 4 for seed 1, and twice that for seed 2.
     assert list(table[1]) == [3, 6, 9, 12] and list(table[2]) == [6, 12, 18, 24]
     assert list(table.index) == [0.5, 1.0, 1.5, 2.0]
-    application = over_time(two, "cc=lia", Curve("flow", "mp"), lambda rows: rows.goodput_mbps, only_seed=3)
+    application = over_time(two, "cc=lia", Curve("flow", "mp"), figures.QUANTITIES["rate"], only_seed=3)
     assert list(application.columns) == [3] and set(application[3]) == {21}
-    assert over_time(two, None, Curve("flow", "mp"), lambda rows: rows.goodput_mbps) is None
+    assert over_time(two, None, Curve("flow", "mp"), figures.QUANTITIES["rate"]) is None
 
 
 def test_long_curves_are_thinned_by_means():
@@ -162,10 +162,14 @@ def test_the_page_shows_claims_figures_reasons_and_origin(tmp_path):
         verdict("flow.mp.goodput_mbps >= 20", "cc=lia", False, "a false claim"),
         verdict("flow.mp.goodput_mbps >= 99", "cc=lia", False, "unexplained")],
         command=("/x/mpq", "sim", "toy.toml", "--set", "duration=5s", "--seeds", "1,2,3,4"))
-    sections = page.write(tmp_path / "out", [Paper()], {"toy": results})
+    extra = '<p>from "elsewhere"</p>'
+    sections = page.write(tmp_path / "out", page.Page("A <title>", "What it is about.", "paper", (Paper(),), (
+        lambda out: extra + ("" if out.is_dir() else "no folder"),)), {"toy": results})
     text = (tmp_path / "out" / "index.html").read_text()
     assert (tmp_path / "out" / "toy-fig1.png").read_bytes().startswith(b"\x89PNG")
-    for part in ("A toy &amp; its paper", "Which is faster, &lt;a&gt; or &lt;b&gt;?", "Not run: other.",
+    assert text.index(extra) > text.index("</figure>")
+    for part in ("<title>A &lt;title&gt;</title>", "What it is about.", "A toy &amp; its paper",
+                 "Which is faster, &lt;a&gt; or &lt;b&gt;?", "Not run: other.",
                  "the equation (3) has another root", "not explained yet", "no answer &lt;in time&gt;", "c0ffee",
                  "24 (75.0 % CI 22 to 26, n = 3)", "--set duration=5s --seeds 1,2,3,4", "2 accepted, 2 not accepted, 1 not",
                  "runs for this are missing"):
@@ -174,6 +178,34 @@ def test_the_page_shows_claims_figures_reasons_and_origin(tmp_path):
     assert "http" not in text.replace("http-equiv", "") and "src=" not in text and "<script" not in text
     lines = page.as_text(sections).splitlines()
     assert lines[1].startswith("NO  toy") and lines[-1] == "2 accepted, 2 not accepted, 1 not judged"
+
+
+def test_bars_may_be_expressions_beside_lines(two):
+    drawing = figure(panels=(
+        Bars("ratio", "", (Bar("OLIA", "flow.mp.goodput_mbps / flow.mp.goodput_mbps@cc=lia - 1", "cc=olia"),),
+             lines=(("limit", 1.5),)),)).draw(two)
+    axes, = drawing.axes
+    # 22/11, 24/12 and 26/13, less 1.
+    bar, = axes.patches
+    assert bar.get_height() == 1
+    limit, = (line for line in axes.lines if line.get_label() == "limit")
+    assert list(limit.get_ydata()) == [1.5, 1.5]
+
+
+def test_a_rule_for_many_cases_is_one_row(tmp_path):
+    runs = [(f"cc=c{i}", {"flow.mp.cc": f"c{i}"}, seed, {"m": float(i)}) for i in range(8) for seed in (1, 2)]
+    results = make(tmp_path / "toy", [*runs, ("cc=dead", {"flow.mp.cc": "dead"}, 1, None)], [
+        *(verdict("m >= 2", f"cc=c{i}", i >= 2, "") for i in range(8)), verdict("m >= 2", "cc=dead", False, ""),
+        verdict("m >= 0", "cc=c1", True, "alone")])
+    many, alone = claims.grouped(claims.of(results, ()))
+    assert (many.accepted, many.cases, many.missed) == (False, "9 cases", ["cc=c0", "cc=c1"])
+    assert many.ours == {"m": "medians from 0 to 7 (n = 2 each)"} and many.numbers == ["3.5"]
+    assert (alone.accepted, alone.cases, alone.missed, alone.ours) == (True, "cc=c1", [], {"m": "1 (50.0 % CI 1 to 1, n = 2)"})
+    sections = page.write(tmp_path / "out", page.Page("", "", "asked", (Paper(),)), {"toy": results})
+    text = (tmp_path / "out" / "index.html").read_text()
+    assert 'no in 2 of 9: <span class="small">not explained yet</span>' in text and "<th>asked</th>" in text
+    assert "<summary>which</summary>cc=c0; cc=c1</details>" in text
+    assert "NO  toy  m >= 2  [3.5] (9 cases); not in 2" in page.as_text(sections).splitlines()
 
 
 def test_a_case_in_which_every_run_failed_is_not_judged(tmp_path):

@@ -45,6 +45,25 @@ def of_point(number, summary, ccs):
         raise ResultError(f"point {number}: no result of the case {error}") from error
 
 
+def controllers(file):
+    """The controller of the single paths, and those of two, from the `summary.json` of a point."""
+    single, ccs = None, []
+    for run in _read(file)["runs"]:
+        cc, paths = run["set"]["flow.mp.cc"], run["set"]["flow.mp.paths"]
+        if len(paths) == 1:
+            single = cc
+        elif cc not in ccs:
+            ccs.append(cc)
+    return single, ccs
+
+
+def _read(file):
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, json.JSONDecodeError) as error:
+        raise ResultError(f"{file}: {error}") from error
+
+
 def load(folder, ccs):
     """All cases below `folder`, which has a folder `pNNN` for each point, by controller."""
     files = sorted(Path(folder).glob("p*/summary.json"))
@@ -52,11 +71,7 @@ def load(folder, ccs):
         raise ResultError(f"{folder}: no results; `grid.py run` makes them")
     cases = {cc: [] for cc in ccs}
     for file in files:
-        try:
-            summary = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, json.JSONDecodeError) as error:
-            raise ResultError(f"{file}: {error}") from error
-        for cc, of_cc in of_point(int(file.parent.name[1:]), summary, ccs).items():
+        for cc, of_cc in of_point(int(file.parent.name[1:]), _read(file), ccs).items():
             cases[cc] += of_cc
     return cases
 

@@ -14,7 +14,7 @@ _CC = "cc=mcompound:w_low=0"
 def _seconds_nearly_full(results, case, cc):
     """For each seed, how long both paths together are at 90 % of their links' rates; None without runs."""
     table = over_time(results, results.case(f"case={case},cc={cc}"), Curve("", "mp", ("p1", "p2")),
-                      QUANTITIES["rate"][1], thin=False)
+                      QUANTITIES["rate"], thin=False)
     if table is None:
         return None
     full_mbps = sum(rate_bps(link["rate"]) for link in results.scenario["link"]) / 1e6

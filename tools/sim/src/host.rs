@@ -12,6 +12,7 @@ use quiche::ConnectionId;
 
 use crate::app::Received;
 use crate::app::Sender;
+use crate::decisions::Decisions;
 use crate::identity;
 use crate::network::Route;
 use crate::scenario::Flow;
@@ -148,6 +149,8 @@ pub struct ConnectionState {
     pub next_request: Nanos,
     /// Of a flow that plays DASH.
     pub viewer: Option<Viewer>,
+    /// Of a flow whose sender's controller is watched.
+    pub decisions: Option<Decisions>,
 }
 
 /// The transport settings of a flow's connections: the tools' own, and what the flow says.

@@ -9,6 +9,7 @@
 //! world     the event loop of one run         series    samples, windows, metrics
 //! host      one end of a connection           accept    rules about metrics
 //! app       what the ends send and read       viewer    a DASH client; qoe: what it saw
+//! decisions what controllers show
 //! ```
 
 pub mod accept;
@@ -18,6 +19,7 @@ pub mod scenario;
 pub mod world;
 
 mod app;
+mod decisions;
 mod host;
 mod identity;
 mod network;

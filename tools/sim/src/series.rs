@@ -36,6 +36,15 @@ struct ConnectionSample {
     paths: Vec<PathSample>,
 }
 
+/// What the controller of a connection shows of a path.
+#[derive(Clone, Copy, Debug)]
+struct Shown {
+    connection: usize,
+    path: usize,
+    symbol: &'static str,
+    value: f64,
+}
+
 /// Everything at one time.
 #[derive(Clone, Debug, Default)]
 struct Sample {
@@ -75,6 +84,8 @@ struct Span {
     /// Window and RTT of each path of each connection.
     windows: Vec<Vec<(Mean, Mean)>>,
     queues: Vec<Mean>,
+    /// What controllers show, by connection, path and symbol.
+    shown: BTreeMap<(usize, usize, &'static str), Mean>,
 }
 
 /// The files of a run.
@@ -82,6 +93,8 @@ struct Files {
     paths: BufWriter<File>,
     flows: BufWriter<File>,
     links: BufWriter<File>,
+    /// If the controller of a flow is watched.
+    decisions: Option<BufWriter<File>>,
     /// If there are DASH clients.
     qoe: Option<qoe::Files>,
 }
@@ -102,8 +115,7 @@ impl Series {
         out: Option<&Path>,
         world: &World,
     ) -> Result<Series, RunError> {
-        let has_dash = world.flows().any(|flow| flow.dash.is_some());
-        let files = out.map(|out| open(out, has_dash)).transpose()?;
+        let files = out.map(|out| open(out, world)).transpose()?;
         let paths: Vec<usize> = world.connections.iter().map(|c| c.routes.len()).collect();
         let period = scenario.sample.value.0.as_nanos() as Nanos;
         let rounded =
@@ -116,6 +128,7 @@ impl Series {
             end: Sample::default(),
             windows: paths.iter().map(|n| vec![Default::default(); *n]).collect(),
             queues: vec![Mean::default(); world.network.directions.len()],
+            shown: BTreeMap::new(),
         };
         let mut spans = vec![span(String::new(), 0, Nanos::MAX)];
         spans.extend(scenario.window.iter().map(|w| {
@@ -148,8 +161,9 @@ impl Series {
     /// One row for everything, and what windows need of it.
     pub(crate) fn sample(&mut self, world: &World) -> Result<(), RunError> {
         let sample = self.take(world);
+        let shown = shown(world);
         if let Some(files) = &mut self.files {
-            write(files, world, &self.last, &sample)
+            write(files, world, &self.last, &sample, &shown)
                 .map_err(|e| RunError::Write(self.out.clone(), e))?;
         }
         for span in &mut self.spans {
@@ -169,6 +183,10 @@ impl Series {
             }
             for (mean, (_, queue)) in span.queues.iter_mut().zip(&sample.links) {
                 mean.add(*queue as f64);
+            }
+            for one in &shown {
+                let key = (one.connection, one.path, one.symbol);
+                span.shown.entry(key).or_default().add(one.value);
             }
             span.end = sample.clone();
         }
@@ -337,6 +355,12 @@ impl Series {
             put("lost_packets", lost as f64);
             put("loss", ratio(lost as f64, sent as f64));
         }
+        for ((connection, path, symbol), mean) in &span.shown {
+            let state = &world.connections[*connection];
+            let path = &world.flow_of(*connection).paths[*path].name;
+            let name = format!("{}flow.{}.path.{path}.cc.{symbol}", span.prefix, state.name);
+            metrics.extend(mean.value().map(|value| (name, value)));
+        }
         for (i, name) in self.link_names.iter().enumerate() {
             let ((a, _), (b, _)) = (begin.links[i], end.links[i]);
             let mut put = |metric: &str, value: f64| {
@@ -367,6 +391,26 @@ impl Series {
         );
         put("jain", jain(&goodputs));
     }
+}
+
+/// What the controllers that are watched show of the paths that exist.
+fn shown(world: &World) -> Vec<Shown> {
+    let mut all = Vec::new();
+    for (connection, state) in world.connections.iter().enumerate() {
+        let Some(decisions) = state.decisions.as_ref().filter(|_| state.ended.is_none()) else {
+            continue;
+        };
+        for &(path_id, path) in &state.open {
+            let values = decisions.of(path_id).into_iter();
+            all.extend(values.map(|(symbol, value)| Shown {
+                connection,
+                path,
+                symbol,
+                value,
+            }));
+        }
+    }
+    all
 }
 
 /// Jain's fairness index (1984): 1 if all are equal, 1/n if one has everything.
@@ -449,14 +493,17 @@ impl Files {
             qoe.dash.flush()?;
             qoe.segments.flush()?;
         }
-        for file in [&mut self.paths, &mut self.flows, &mut self.links] {
+        let tables = [&mut self.paths, &mut self.flows, &mut self.links];
+        for file in tables.into_iter().chain(&mut self.decisions) {
             file.flush()?;
         }
         Ok(())
     }
 }
 
-fn open(out: &Path, has_dash: bool) -> Result<Files, RunError> {
+fn open(out: &Path, world: &World) -> Result<Files, RunError> {
+    let has_dash = world.flows().any(|flow| flow.dash.is_some());
+    let is_watched = world.flows().any(|flow| flow.cc_trace);
     let create = |name: &str, header: &str| {
         let path = out.join(name);
         let create = || -> io::Result<BufWriter<File>> {
@@ -473,8 +520,13 @@ fn open(out: &Path, has_dash: bool) -> Result<Files, RunError> {
         }),
         false => None,
     };
+    let decisions = match is_watched {
+        true => Some(create("decisions.csv", "time_s,flow,path,symbol,value")?),
+        false => None,
+    };
     Ok(Files {
         qoe,
+        decisions,
         paths: create(
             "paths.csv",
             "time_s,flow,path,goodput_mbps,sent_bytes,received_bytes,lost_packets,sent_packets,\
@@ -488,8 +540,14 @@ fn open(out: &Path, has_dash: bool) -> Result<Files, RunError> {
     })
 }
 
-/// One row for each path, flow and link: what came since `last`.
-fn write(files: &mut Files, world: &World, last: &Sample, now: &Sample) -> io::Result<()> {
+/// One row for each path, flow and link, of what came since `last`, and for each value of `shown`.
+fn write(
+    files: &mut Files,
+    world: &World,
+    last: &Sample,
+    now: &Sample,
+    shown: &[Shown],
+) -> io::Result<()> {
     let time = now.at as f64 / 1e9;
     let seconds = (now.at - last.at) as f64 / 1e9;
     let mbps = |bytes: u64| bytes as f64 * 8.0 / 1e6 / seconds;
@@ -524,6 +582,14 @@ fn write(files: &mut Files, world: &World, last: &Sample, now: &Sample) -> io::R
                 Some((cwnd, srtt)) => writeln!(files.paths, "{cwnd},{srtt:.3}")?,
                 None => writeln!(files.paths, ",")?,
             }
+        }
+    }
+    if let Some(decisions) = &mut files.decisions {
+        for one in shown {
+            let name = &world.connections[one.connection].name;
+            let path = &world.flow_of(one.connection).paths[one.path].name;
+            let (symbol, value) = (one.symbol, one.value);
+            writeln!(decisions, "{time:.6},{name},{path},{symbol},{value}")?;
         }
     }
     for (i, link) in world.network.directions.iter().enumerate() {

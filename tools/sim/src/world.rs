@@ -24,6 +24,7 @@ use mpq_wire::model::Seeds;
 use siphasher::sip::SipHasher13;
 
 use crate::app;
+use crate::decisions::Decisions;
 use crate::host;
 use crate::host::ConnectionState;
 use crate::host::Host;
@@ -256,6 +257,7 @@ impl<'a> World<'a> {
                     request: None,
                     next_request: 0,
                     viewer: viewer.transpose().map_err(RunError::Setup)?,
+                    decisions: flow.cc_trace.then(Decisions::default),
                 });
             }
         }
@@ -435,8 +437,13 @@ impl<'a> World<'a> {
     /// A connection's client or server, with its qlog if that is asked for.
     fn connect(&self, connection: usize, is_client: bool) -> Result<quiche::Connection, RunError> {
         let failed = |e: quiche::Error| RunError::Setup(format!("no connection: {e}"));
-        let mut config =
-            host::configuration(self.flow_of(connection), is_client).map_err(RunError::Setup)?;
+        let flow = self.flow_of(connection);
+        let mut config = host::configuration(flow, is_client).map_err(RunError::Setup)?;
+        let is_sender = is_client == (flow.direction == Way::Up);
+        let decisions = self.connections[connection].decisions.as_ref();
+        if let Some(decisions) = decisions.filter(|_| is_sender) {
+            config.set_cc_observer(Some(decisions.observer().0));
+        }
         let scid = host::cid(connection, is_client, 0);
         let local = host::address(connection, 0, is_client);
         let peer = host::address(connection, 0, !is_client);

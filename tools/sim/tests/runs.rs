@@ -2,7 +2,10 @@
 
 mod common;
 
+use std::path::Path;
+
 use common::run;
+use common::run_into;
 use mpq_sim::world::Outcome;
 
 const TWO_LINKS: &str = r#"
@@ -281,4 +284,57 @@ fn paths_join_and_leave_at_their_times() {
         let goodput = outcome.metrics[&format!("window.{window}.flow.f.goodput_mbps")];
         assert!((least..most).contains(&goodput), "{window}: {goodput}");
     }
+}
+
+/// LIA over one link, as `NAME-1` and `NAME-2`, with or without its controller's values.
+fn watched(cc_trace: bool, out: Option<&Path>) -> Outcome {
+    let text = format!(
+        r#"
+        duration = "4 s"
+        sample = "500 ms"
+        [[link]]
+        name = "l"
+        rate = "5 Mbit/s"
+        rtt = "40 ms"
+        [[flow]]
+        name = "f"
+        paths = ["l"]
+        cc = "lia"
+        count = 2
+        cc_trace = {cc_trace}
+        [[window]]
+        name = "late"
+        from = "2 s"
+        to = "4 s""#
+    );
+    run_into(&text, 1, out)
+}
+
+#[test]
+fn what_a_controller_shows_is_a_series_and_a_mean() {
+    let out = tempfile::tempdir().unwrap();
+    let outcome = watched(true, Some(out.path()));
+    // On one path LIA's a is w (w/rtt^2)/(w/rtt)^2 = 1, at all times.
+    for name in [
+        "flow.f-1.path.l.cc.a",
+        "window.late.flow.f-2.path.l.cc.a",
+        "flow.f.path.l.cc.a",
+    ] {
+        assert!((outcome.metrics[name] - 1.0).abs() < 1e-9, "{name}");
+    }
+    let text = std::fs::read_to_string(out.path().join("decisions.csv")).unwrap();
+    let (header, rows) = text.split_once('\n').unwrap();
+    assert_eq!(header, "time_s,flow,path,symbol,value");
+    // One for each of 8 samples of each connection.
+    assert_eq!(rows.lines().count(), 16);
+    let row: Vec<&str> = rows.lines().next().unwrap().split(',').collect();
+    assert_eq!(row[..4], ["0.500000", "f-1", "l", "a"]);
+    assert!((row[4].parse::<f64>().unwrap() - 1.0).abs() < 1e-9);
+
+    // Watching changes nothing, and who does not ask gets nothing.
+    let out = tempfile::tempdir().unwrap();
+    let other = watched(false, Some(out.path()));
+    assert_eq!(other.packet_log, outcome.packet_log);
+    assert!(!other.metrics.keys().any(|name| name.contains(".cc.")));
+    assert!(!out.path().join("decisions.csv").exists());
 }

@@ -73,6 +73,12 @@ fn errors_name_the_line_and_say_what_to_write() {
             15,
             "unit is missing",
         ),
+        (
+            "\"lte\"]",
+            "\"lte\"]\ncc = \"cubic\"\ncc_trace = true",
+            17,
+            "quiche's own",
+        ),
         ("\"lte\"]", "5]", 15, "a name, or a table such as"),
         (
             "\"wifi\", \"lte\"]",

@@ -218,6 +218,13 @@ fn check_flow(scenario: &Scenario, flow: &Flow, i: usize) -> Result<(), Problem>
     if let Err(reason) = quiche::check_cc_algorithm_name(&flow.cc) {
         ensure(false, at("cc"), || reason.to_string())?;
     }
+    let cc_name = flow.cc.split(':').next().unwrap_or_default();
+    let is_silent = cc_name
+        .parse::<quiche::CongestionControlAlgorithm>()
+        .is_ok();
+    ensure(!(flow.cc_trace && is_silent), at("cc_trace"), || {
+        format!("{cc_name} is quiche's own and shows nothing: choose another cc, such as lia")
+    })?;
     if let Err(reason) = quiche::check_scheduler_name(&flow.scheduler) {
         ensure(false, at("scheduler"), || reason.to_string())?;
     }

@@ -209,6 +209,10 @@ pub struct Flow {
     /// Slow start ends by HyStart++ where it sees the queue grow.
     #[serde(default = "yes")]
     pub hystart: bool,
+    /// What the sender's congestion controller derives its decisions from becomes a series and
+    /// metrics.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cc_trace: bool,
     /// A transfer of this size. Neither this nor `requests` nor `dash`: a transfer without end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Text<Size>>,

@@ -1,0 +1,44 @@
+"""Completion times over the links of other projects' tests."""
+
+from ..figures import Bar, Bars, Figure
+
+TITLE = "Completion times, from nothing"
+
+_COUPLED = ("ewtcp", "coupled", "lia", "olia", "balia", "wvegas", "mpcubic", "mpsqrt", "mpiiad", "mpfast", "coupled-cubic",
+            "mcompound", "mpmtp")
+_PAIR = ("cubic", "reno", *_COUPLED, "hybla")
+_EQUAL = ("cubic", "reno", "bbr2_gcongestion", *_COUPLED, "dc-ledbat", "hybla")
+_SATELLITE = ("cubic", "reno", "lia", "olia", "balia", "mpcubic", "coupled-cubic", "mcompound", "mpmtp", "hybla",
+              "hybla:rho_max=3")
+
+
+def _by_controller(title, names, lines, extra=""):
+    return Bars(title, "s", tuple(Bar(name, "flow.mp.completion_s", f"cc={name}{extra}") for name in names), lines)
+
+
+def _self_test(case):
+    return Bars(case, "s", tuple(
+        Bar(f"{cc}, {way}", "flow.mp.completion_s", f"case={case},direction={way},cc={cc}")
+        for cc in ("cubic", "lia", "olia", "balia", "coupled-cubic") for way in ("down", "up")),
+        (("limit", 7.00), ("the self-test's rule", 7.906)))
+
+
+FIGURES = (
+    Figure("picoquic-pair", "picoquic-pair", "10 MB over 50 and 40 Mbit/s, one way 15 and 30 ms", (
+        _by_controller("by controller", _PAIR, (("limit", 1.04), ("goal", 1.25))),), columns=1),
+    Figure("picoquic-equal", "picoquic-equal", "2 MB over twice 10 Mbit/s, one way 10 ms", (
+        _by_controller("by controller", _EQUAL, (("limit", 0.90), ("goal", 0.98))),), columns=1),
+    Figure("picoquic-satellite", "picoquic-satellite", "10 MB over 1 Mbit/s, 10 ms and 10 Mbit/s, 300 ms", tuple(
+        _by_controller(f"scheduler {scheduler}", _SATELLITE, (("limit", 8.72), ("goal", 9.0)), f",scheduler={scheduler}")
+        for scheduler in ("ecf", "min-rtt"))),
+    Figure("mptcp-selftest", "mptcp-selftest", "The self-test of the kernel's MPTCP: 16 MiB over 20 Mbit/s in all", tuple(
+        map(_self_test, ("balanced", "balanced-delays", "unbalanced", "unbalanced-delays", "unbalanced-opposed")))),
+)
+
+MEASURED = ()
+
+WHY = {
+    "the goal; picoquic allows itself 10 s":
+        "A window of 10 packets that doubles reaches the 750 kB of the satellite path after six round trips of 0.6 s; "
+        "with such a slow start no controller can do better than 11.3 s. Hybla with rho up to 3 begins faster.",
+}

@@ -1,0 +1,25 @@
+"""What `papers.py` and `beyond.py` do."""
+
+import sys
+
+from . import page as pages
+from .results import ResultsError, load
+
+
+def draw(name, page, results, out):
+    """Writes the page of the results in the folder `results` into the folder `out`, and prints its claims.
+
+    Returns the exit status: 0, 1 if the results cannot be read, 6 if the page cannot be written, 8 if a claim is not
+    accepted. `name` is the command's, for errors.
+    """
+    try:
+        sections = pages.write(out, page, load(results))
+    except ResultsError as e:
+        print(f"{name}: {e}", file=sys.stderr)
+        return 1
+    except OSError as e:
+        print(f"{name}: {e}; choose another folder with --out", file=sys.stderr)
+        return 6
+    print(pages.as_text(sections))
+    print(f"\n{out / 'index.html'}")
+    return 8 if any(claim.accepted is False for section in sections for claim in section.claims) else 0

@@ -1,0 +1,35 @@
+"""Pieces of HTML that pages are made of."""
+
+import html
+
+from mpqnet.page import inline_svg
+
+text = html.escape
+
+# Verdict: (style class, word).
+VERDICTS = {True: ("yes", "yes"), False: ("no", "no"), None: ("none", "not judged")}
+
+
+def figure(drawing, name, title, caption, out):
+    """A drawing in the page, and as the file `name`.png in the folder `out`; closes the drawing."""
+    drawing.savefig(out / f"{name}.png", format="png", dpi=110)
+    words = f" {caption}" if caption else ""
+    return (f"<figure>{inline_svg(drawing)}<figcaption><b>{text(title)}.</b>{text(words)} "
+            f"Also in {text(name)}.png.</figcaption></figure>")
+
+
+def table(head, rows):
+    """A table; the cells of `rows` are HTML with their `<td>`, those of `head` text."""
+    cells = "".join(f"<th>{text(cell)}</th>" for cell in head)
+    return f"<table><tr>{cells}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+
+
+def cell(words):
+    """A cell of a row, from text."""
+    return f"<td>{text(str(words))}</td>"
+
+
+def verdict(accepted, words=""):
+    """A cell that says whether something is accepted; `words` are HTML after it."""
+    style, word = VERDICTS[accepted]
+    return f'<td class="{style}">{word}{words}</td>'
