@@ -47,7 +47,7 @@ fn schedulers(c: &mut Criterion) {
         let ask = Ask::New {
             stream: StreamKey(0),
         };
-        let mut scheduler = (entry.new)();
+        let mut scheduler = sched::by_name(entry.name).unwrap();
         bench.bench_function(BenchmarkId::new(entry.name, 4), |b| {
             b.iter(|| scheduler.pick(now, &View::new(black_box(&paths), &connection), &ask))
         });

@@ -476,7 +476,7 @@ proptest! {
         let connection = Connection { unsent_bytes: unsent, ..Connection::default() };
         let view = View::new(&paths, &connection);
         for entry in sched::SCHEDULERS {
-            match (entry.new)().pick(now, &view, &ask) {
+            match sched::by_name(entry.name).unwrap().pick(now, &view, &ask) {
                 Pick::Send { path, quantum_bytes } => {
                     let path = view.path(path).expect("a path that the view shows");
                     prop_assert!(quantum_bytes > 0 && quantum_bytes <= path.room_bytes());
@@ -500,12 +500,12 @@ proptest! {
         let now = reference();
         let connection = Connection { unsent_bytes: 1 << 24, ..Connection::default() };
         for entry in sched::SCHEDULERS {
-            let before = (entry.new)().pick(now, &View::new(&paths, &connection), &ask);
+            let before = sched::by_name(entry.name).unwrap().pick(now, &View::new(&paths, &connection), &ask);
             let Pick::Send { path: chosen, .. } = before else { continue };
             let mut roomier = paths.clone();
             let Some(state) = roomier.get_mut(PathId(path)) else { continue };
             state.cwnd_bytes += more;
-            let after = (entry.new)().pick(now, &View::new(&roomier, &connection), &ask);
+            let after = sched::by_name(entry.name).unwrap().pick(now, &View::new(&roomier, &connection), &ask);
             if chosen == PathId(path) {
                 let sends = matches!(after, Pick::Send { path, .. } if path == chosen);
                 prop_assert!(sends, "{}: {:?} became {:?}", entry.name, before, after);

@@ -4,10 +4,12 @@
 //! or a reason to wait. A scheduler sees the paths through a [`View`], which shows only the best
 //! non-empty [`Tier`]: failed and backup paths do not exist for it while better ones do.
 //!
-//! To add a scheduler: one file here, one variant of [`Chosen`], one line in [`SCHEDULERS`].
+//! To add a scheduler: one file here, one variant of [`Kind`], one line in [`SCHEDULERS`].
 
+mod choice;
 mod ecf;
 mod min_rtt;
+mod tail;
 mod view;
 
 use std::time::Duration;
@@ -15,8 +17,10 @@ use std::time::Instant;
 
 use crate::health::Health;
 use crate::registry::PathId;
-use crate::UnknownName;
 
+pub use choice::by_name;
+pub use choice::Choice;
+pub use choice::InvalidChoice;
 pub use ecf::Ecf;
 pub use min_rtt::MinRtt;
 pub use view::Connection;
@@ -124,42 +128,11 @@ pub enum Pick {
     None,
 }
 
-/// Which data to send a second time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// The n-th oldest unacked stream packet of the path, counted from 0.
-    OldestUnacked(u32),
-    /// A byte range of a stream.
-    Range {
-        /// The stream.
-        stream: StreamKey,
-        /// The first byte.
-        start: u64,
-        /// How many bytes.
-        len: u64,
-    },
-}
-
-/// Where a copy goes in the send order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// Before new data of the same or lower urgency.
-    BeforeNew,
-    /// After the data of its own stream.
-    AfterStream,
-}
-
-/// An order to send a copy of data in flight on another path.
+/// An order to send a copy of stream data in flight on another path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyOrder {
-    /// The path that has it in flight.
-    pub from: PathId,
-    /// The data.
-    pub what: What,
-    /// At most this many bytes.
-    pub max_bytes: u64,
-    /// Where it goes in the send order.
-    pub place: Place,
+    /// Not of packets sent at this time or before: they arrive sooner than their copies would.
+    pub sent_after: Instant,
 }
 
 /// What a client reports about its playback.
@@ -267,8 +240,15 @@ pub trait Scheduler {
     /// room.
     fn pick(&mut self, now: Instant, view: &View, ask: &Ask) -> Pick;
 
-    /// A copy to send on `spare`, a path with room that [`Scheduler::pick`] gave nothing.
-    fn duplicate(&mut self, _now: Instant, _view: &View, _spare: PathId) -> Option<CopyOrder> {
+    /// Whether to send on `spare`, now or as soon as its pacer allows, a copy of what was sent last
+    /// on `from`. Asked when no new data is left.
+    fn duplicate(
+        &mut self,
+        _now: Instant,
+        _view: &View,
+        _spare: PathId,
+        _from: PathId,
+    ) -> Option<CopyOrder> {
         None
     }
 
@@ -282,13 +262,14 @@ pub trait Scheduler {
 }
 
 /// A scheduler that can be chosen by name.
+#[derive(Debug)]
 pub struct Entry {
     /// The name in configuration files and on command lines.
     pub name: &'static str,
     /// One line for `--help`.
     pub summary: &'static str,
     /// Makes a fresh scheduler for one connection.
-    pub new: fn() -> Chosen,
+    pub new: fn() -> Kind,
 }
 
 /// Every scheduler there is.
@@ -296,31 +277,17 @@ pub const SCHEDULERS: &[Entry] = &[
     Entry {
         name: "min-rtt",
         summary: "the path with the least RTT that has room, the next one when it is full",
-        new: || Chosen::MinRtt(MinRtt::default()),
+        new: || Kind::MinRtt(MinRtt::default()),
     },
     Entry {
         name: "ecf",
         summary: "min-rtt, but the next path is left alone if the end would come later with it",
-        new: || Chosen::Ecf(Ecf::default()),
+        new: || Kind::Ecf(Ecf::default()),
     },
 ];
 
-/// The scheduler called `name`, fresh for one connection.
-///
-/// # Errors
-/// [`UnknownName`] lists the names that exist.
-pub fn by_name(name: &str) -> Result<Chosen, UnknownName> {
-    match SCHEDULERS.iter().find(|entry| entry.name == name) {
-        Some(entry) => Ok((entry.new)()),
-        None => {
-            let valid = SCHEDULERS.iter().map(|entry| entry.name);
-            Err(UnknownName::new("scheduler", name, valid))
-        }
-    }
-}
-
 /// Our schedulers behind one type, so that a pick costs a jump and not a virtual call.
-pub enum Chosen {
+pub enum Kind {
     /// Least RTT first.
     MinRtt(MinRtt),
     /// Earliest completion first.
@@ -329,38 +296,54 @@ pub enum Chosen {
     External(Box<dyn Scheduler + Send + Sync>),
 }
 
-impl Chosen {
+impl Kind {
     fn inner(&mut self) -> &mut dyn Scheduler {
         match self {
-            Chosen::MinRtt(scheduler) => scheduler,
-            Chosen::Ecf(scheduler) => scheduler,
-            Chosen::External(scheduler) => scheduler.as_mut(),
+            Kind::MinRtt(scheduler) => scheduler,
+            Kind::Ecf(scheduler) => scheduler,
+            Kind::External(scheduler) => scheduler.as_mut(),
         }
     }
 }
 
+/// A scheduler, as a [`Choice`] wants it.
+pub struct Chosen {
+    kind: Kind,
+    /// Whether it may order copies.
+    tail: bool,
+}
+
 impl Scheduler for Chosen {
     fn pick(&mut self, now: Instant, view: &View, ask: &Ask) -> Pick {
-        match self {
-            Chosen::MinRtt(scheduler) => scheduler.pick(now, view, ask),
-            Chosen::Ecf(scheduler) => scheduler.pick(now, view, ask),
-            Chosen::External(scheduler) => scheduler.pick(now, view, ask),
+        match &mut self.kind {
+            Kind::MinRtt(scheduler) => scheduler.pick(now, view, ask),
+            Kind::Ecf(scheduler) => scheduler.pick(now, view, ask),
+            Kind::External(scheduler) => scheduler.pick(now, view, ask),
         }
     }
 
-    fn duplicate(&mut self, now: Instant, view: &View, spare: PathId) -> Option<CopyOrder> {
-        self.inner().duplicate(now, view, spare)
+    fn duplicate(
+        &mut self,
+        now: Instant,
+        view: &View,
+        spare: PathId,
+        from: PathId,
+    ) -> Option<CopyOrder> {
+        match self.tail {
+            true => self.kind.inner().duplicate(now, view, spare, from),
+            false => None,
+        }
     }
 
     fn on_event(&mut self, now: Instant, view: &View, event: &Event) {
-        self.inner().on_event(now, view, event);
+        self.kind.inner().on_event(now, view, event);
     }
 
     fn next_wake(&self) -> Option<Instant> {
-        match self {
-            Chosen::MinRtt(scheduler) => scheduler.next_wake(),
-            Chosen::Ecf(scheduler) => scheduler.next_wake(),
-            Chosen::External(scheduler) => scheduler.next_wake(),
+        match &self.kind {
+            Kind::MinRtt(scheduler) => scheduler.next_wake(),
+            Kind::Ecf(scheduler) => scheduler.next_wake(),
+            Kind::External(scheduler) => scheduler.next_wake(),
         }
     }
 }

@@ -90,6 +90,10 @@ pub struct Connection {
     /// More will follow the bytes that are ready: the application said so, or it wrote all it was
     /// allowed to.
     pub more_expected: bool,
+    /// Bytes sent so far, of whatever kind.
+    pub sent_bytes: u64,
+    /// Bytes of them that were copies of stream data in flight on another path.
+    pub copied_bytes: u64,
 }
 
 impl Connection {

@@ -33,6 +33,7 @@ struct PathSample {
 #[derive(Clone, Debug, Default)]
 struct ConnectionSample {
     delivered_bytes: u64,
+    copied_bytes: u64,
     paths: Vec<PathSample>,
 }
 
@@ -276,6 +277,9 @@ impl Series {
             }
             ConnectionSample {
                 delivered_bytes: receiver.as_ref().map_or(0, |host| host.received.bytes),
+                copied_bytes: sender
+                    .as_ref()
+                    .map_or(0, |host| host.quic.stats().stream_copied_bytes),
                 paths,
             }
         });
@@ -315,6 +319,7 @@ impl Series {
             };
             put("goodput_mbps", mbps(delivered));
             put("delivered_bytes", delivered as f64);
+            put("copied_bytes", (b.copied_bytes - a.copied_bytes) as f64);
             let received: u64 = b.paths.iter().map(|p| p.received_bytes).sum::<u64>()
                 - a.paths.iter().map(|p| p.received_bytes).sum::<u64>();
             let (mut sent, mut lost) = (0, 0);
@@ -447,9 +452,10 @@ fn group(metrics: &mut BTreeMap<String, f64>, flow: &str, count: u32) {
 
 /// Metrics of all connections of a flow together.
 fn group_with(metrics: &mut BTreeMap<String, f64>, prefix: &str, flow: &str, count: u32) {
-    const SUMS: [&str; 6] = [
+    const SUMS: [&str; 7] = [
         "goodput_mbps",
         "delivered_bytes",
+        "copied_bytes",
         "sent_bytes",
         "sent_packets",
         "lost_packets",
