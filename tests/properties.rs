@@ -512,4 +512,30 @@ proptest! {
             }
         }
     }
+    #[test]
+    fn a_copy_keeps_the_contract(
+        paths in registry(), sent in 0..1u64 << 40, copied in 0..1u64 << 36, rate in any::<u64>(),
+    ) {
+        let now = reference();
+        let mut paths = paths;
+        if let Some(path) = paths.get_mut(PathId(0)) {
+            path.delivery_rate_bytes_per_sec = Some(rate);
+        }
+        let connection = Connection {
+            sent_bytes: sent,
+            copied_bytes: copied,
+            ..Connection::default()
+        };
+        let view = View::new(&paths, &connection);
+        for entry in sched::SCHEDULERS {
+            let mut scheduler = sched::by_name(entry.name).unwrap();
+            for (spare, from) in (0..9).flat_map(|a| (0..9).map(move |b| (PathId(a), PathId(b)))) {
+                let Some(order) = scheduler.duplicate(now, &view, spare, from) else { continue };
+                let spare = view.path(spare).expect("a path that the view shows");
+                prop_assert!(spare.room_bytes() >= spare.mss_bytes);
+                prop_assert!(copied < 64 * 1024 + sent / 20);
+                prop_assert!(order.sent_after <= now);
+            }
+        }
+    }
 }

@@ -7,6 +7,7 @@ use mpq_decision::sched;
 use mpq_decision::sched::Ask;
 use mpq_decision::sched::Chosen;
 use mpq_decision::sched::Connection;
+use mpq_decision::sched::CopyOrder;
 use mpq_decision::sched::Pick;
 use mpq_decision::sched::Scheduler;
 use mpq_decision::sched::StreamKey;
@@ -65,6 +66,13 @@ impl Bench {
     pub fn pick(&mut self, ask: Ask) -> Pick {
         self.scheduler
             .pick(self.now, &View::new(&self.paths, &self.connection), &ask)
+    }
+
+    /// Whether path `spare` shall carry copies of what `from` has in flight.
+    pub fn duplicate(&mut self, spare: u64, from: u64) -> Option<CopyOrder> {
+        let view = View::new(&self.paths, &self.connection);
+        self.scheduler
+            .duplicate(self.now, &view, PathId(spare), PathId(from))
     }
 
     pub fn sends_on(&mut self, ask: Ask) -> u64 {

@@ -113,6 +113,12 @@ impl Conn {
             .collect()
     }
 
+    /// Stream bytes that were repeated on a path without new data, while another one had them in
+    /// flight.
+    pub fn copied_bytes(&self) -> u64 {
+        self.quic.stats().stream_copied_bytes
+    }
+
     /// The idle timeout of a client's connection, the smaller one of both
     /// sides'; `None` if neither has one.
     pub fn idle_timeout(&self) -> Option<Duration> {

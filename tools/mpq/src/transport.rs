@@ -28,7 +28,8 @@ pub struct TransportArgs {
     #[arg(long, value_name = "FILE")]
     cc_trace: Option<PathBuf>,
 
-    /// Packet scheduler; `mpq sched` lists them
+    /// Packet scheduler; `mpq sched` lists them. With `:tail=off` after its name, idle paths do not
+    /// repeat the end of what is sent
     #[arg(
         long = "sched",
         value_name = "NAME",

@@ -76,6 +76,8 @@ pub struct Finished<'a> {
     pub is_complete: bool,
     /// Per path, the bytes the whole connection sent meanwhile.
     pub path_bytes: Vec<(PathSnapshot, u64)>,
+    /// Stream bytes that the whole connection repeated on a path without new data meanwhile.
+    pub copied_bytes: u64,
 }
 
 /// The application of a server.
@@ -124,6 +126,7 @@ struct Exchange {
     request: Request,
     began: Instant,
     sent_before: Vec<(u64, u64)>,
+    copied_before: u64,
     status: u16,
     /// Taken once the transport has it.
     head: Option<Vec<Header>>,
@@ -335,6 +338,7 @@ impl Session {
                     .iter()
                     .map(|p| (p.path_id, p.sent_bytes))
                     .collect(),
+                copied_before: conn.copied_bytes(),
                 status: response.status,
                 head: Some(head),
                 body: response.body,
@@ -475,6 +479,7 @@ impl Exchange {
                     (path, sent)
                 })
                 .collect(),
+            copied_bytes: conn.copied_bytes() - self.copied_before,
         }
     }
 }

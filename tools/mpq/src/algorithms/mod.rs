@@ -46,12 +46,15 @@ pub struct CcArgs {
 /// List packet schedulers
 ///
 /// What is listed can be given to --sched of the other commands, and to the
-/// directive quic_scheduler of nginx.
+/// directive quic_scheduler of nginx. A path that has nothing left to send may repeat
+/// the end of what waits in the queue of another one, unless the name is followed
+/// by :tail=off.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   mpq sched
-  mpq get --sched min-rtt https://example.com/a")]
+  mpq get --sched min-rtt https://example.com/a
+  mpq serve videos --sched ecf:tail=off")]
 pub struct SchedArgs {
     /// Write JSON to FILE [default: standard output]
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,

@@ -198,8 +198,12 @@ impl Service for Files {
                 format!("{}={percent}%", path.path_id)
             })
             .collect();
+        let copied = match finished.copied_bytes {
+            0 => String::new(),
+            bytes => format!(", {bytes} bytes twice"),
+        };
         eprintln!(
-            "{} {} {:?} {} {} bytes {:.3} s {} paths {}",
+            "{} {} {:?} {} {} bytes {:.3} s {} paths {}{copied}",
             httpdate::fmt_http_date(SystemTime::now()),
             finished.request.peer,
             format_args!("{} {}", finished.request.method, finished.request.path).to_string(),
