@@ -48,8 +48,8 @@ class Case:
 
 
 REQUESTS = (
-    Case("10x10 6 B", 6, 10, 10, requests=50_000),
-    Case("10x10 1 KB", 1000, 10, 10, requests=50_000),
+    Case("10x10 6 B", 6, 10, 10, requests=400_000),
+    Case("10x10 1 KB", 1000, 10, 10, requests=400_000),
     Case("50x10 for 10 s", 6, 50, 10, duration_s=10),
 )
 BODIES = (
