@@ -22,14 +22,11 @@
 use std::time::Duration;
 use std::time::Instant;
 
-use super::tail;
 use super::Ask;
-use super::CopyOrder;
 use super::MinRtt;
 use super::Pick;
 use super::Scheduler;
 use super::View;
-use crate::registry::PathId;
 use crate::registry::PathState;
 
 /// The scheduler.
@@ -105,14 +102,5 @@ impl Scheduler for Ecf {
             };
         }
         pick
-    }
-    fn duplicate(
-        &mut self,
-        now: Instant,
-        view: &View,
-        spare: PathId,
-        from: PathId,
-    ) -> Option<CopyOrder> {
-        tail::copy(now, view, spare, from)
     }
 }

@@ -17,9 +17,7 @@
 use std::time::Duration;
 use std::time::Instant;
 
-use super::tail;
 use super::Ask;
-use super::CopyOrder;
 use super::Pick;
 use super::Scheduler;
 use super::View;
@@ -179,14 +177,5 @@ impl Scheduler for MinRtt {
                 until: fast.pacing_release,
             },
         }
-    }
-    fn duplicate(
-        &mut self,
-        now: Instant,
-        view: &View,
-        spare: PathId,
-        from: PathId,
-    ) -> Option<CopyOrder> {
-        tail::copy(now, view, spare, from)
     }
 }

@@ -241,15 +241,15 @@ pub trait Scheduler {
     fn pick(&mut self, now: Instant, view: &View, ask: &Ask) -> Pick;
 
     /// Whether to send on `spare`, now or as soon as its pacer allows, a copy of what was sent last
-    /// on `from`. Asked when no new data is left.
+    /// on `from`. Asked when no new data is left. By default: if it will be acknowledged sooner.
     fn duplicate(
         &mut self,
-        _now: Instant,
-        _view: &View,
-        _spare: PathId,
-        _from: PathId,
+        now: Instant,
+        view: &View,
+        spare: PathId,
+        from: PathId,
     ) -> Option<CopyOrder> {
-        None
+        tail::copy(now, view, spare, from)
     }
 
     /// Something happened.
@@ -292,8 +292,6 @@ pub enum Kind {
     MinRtt(MinRtt),
     /// Earliest completion first.
     Ecf(Ecf),
-    /// One from outside this crate.
-    External(Box<dyn Scheduler + Send + Sync>),
 }
 
 impl Kind {
@@ -301,7 +299,6 @@ impl Kind {
         match self {
             Kind::MinRtt(scheduler) => scheduler,
             Kind::Ecf(scheduler) => scheduler,
-            Kind::External(scheduler) => scheduler.as_mut(),
         }
     }
 }
@@ -318,7 +315,6 @@ impl Scheduler for Chosen {
         match &mut self.kind {
             Kind::MinRtt(scheduler) => scheduler.pick(now, view, ask),
             Kind::Ecf(scheduler) => scheduler.pick(now, view, ask),
-            Kind::External(scheduler) => scheduler.pick(now, view, ask),
         }
     }
 
@@ -343,7 +339,6 @@ impl Scheduler for Chosen {
         match &self.kind {
             Kind::MinRtt(scheduler) => scheduler.next_wake(),
             Kind::Ecf(scheduler) => scheduler.next_wake(),
-            Kind::External(scheduler) => scheduler.next_wake(),
         }
     }
 }
