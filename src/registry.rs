@@ -130,7 +130,7 @@ pub struct PathState {
     pub pacing_rate_bytes_per_sec: Option<u64>,
     /// In a recovery period (RFC 9002, section 7.3.2).
     pub in_recovery: bool,
-    /// Congestion events so far: losses or ECN marks that reduced the window.
+    /// Congestion events so far: losses that reduced the window.
     pub congestion_events: u64,
     /// Bytes acked since the last congestion event, or since the path began.
     pub acked_since_loss_bytes: u64,

@@ -49,6 +49,20 @@ fn least_rtt_with_room() {
     assert_eq!(bench(&[(50, 9), (20, 1), (90, 90)]).sends_on(NEW), 1);
 }
 
+/// However many paths there are.
+#[test]
+fn a_70th_path_is_one_like_any_other() {
+    for best in [0, 63, 64, 65, 69] {
+        let mut list = vec![(50, 9); 70];
+        list[best] = (20, 9);
+        assert_eq!(bench(&list).sends_on(NEW), best as u64);
+
+        // Unusable ones are not shown, wherever they are.
+        list[best] = (20, 0);
+        assert_ne!(bench(&list).sends_on(NEW), best as u64);
+    }
+}
+
 #[test]
 fn a_full_path_spills_to_the_next() {
     assert_eq!(bench(&[(50, 9), (20, 0), (90, 90)]).sends_on(NEW), 0);

@@ -60,10 +60,6 @@ enum Operation {
         micros: Option<i64>,
         ack_delay: Duration,
     },
-    EcnCe {
-        path: u64,
-        age: Duration,
-    },
     Timer,
     Mss {
         path: u64,
@@ -124,7 +120,6 @@ fn operation() -> impl Strategy<Value = Operation> {
         4 => (path(), proptest::option::weighted(0.7, delay_micros()), time()).prop_map(
             |(path, micros, ack_delay)| OneWayDelay { path, micros, ack_delay }
         ),
-        2 => (path(), time()).prop_map(|(path, age)| EcnCe { path, age }),
         3 => Just(Timer),
         1 => (path(), 1..9000u64).prop_map(|(path, mss_bytes)| Mss { path, mss_bytes }),
         1 => path().prop_map(|path| Migrate { path }),
@@ -189,9 +184,6 @@ impl Operation {
                     path.ack_delay = ack_delay;
                 }
             }
-            Operation::EcnCe { path, age } => {
-                group.on_ecn_ce(now, paths, PathId(path), before(age));
-            }
             Operation::Timer => group.on_timer(now, paths),
             Operation::Mss { path, mss_bytes } => {
                 if let Some(path) = paths.get_mut(PathId(path)) {
@@ -217,7 +209,6 @@ impl Operation {
             | Operation::LinkDown { path }
             | Operation::Rtt { path, .. }
             | Operation::OneWayDelay { path, .. }
-            | Operation::EcnCe { path, .. }
             | Operation::Mss { path, .. }
             | Operation::Migrate { path }
             | Operation::Recover { path }
@@ -274,7 +265,7 @@ proptest! {
                     if operation.path() != Some(path.id.0) && !matches!(operation, Operation::Timer) {
                         prop_assert_eq!(path.cwnd_bytes, old.cwnd_bytes, "{}: another's event", name);
                     }
-                    if let Operation::Loss { .. } | Operation::EcnCe { .. } = operation {
+                    if let Operation::Loss { .. } = operation {
                         prop_assert!(path.cwnd_bytes <= old.cwnd_bytes, "{name}: grew by a loss");
                     }
                     if let (Operation::Ack { bytes, .. }, true) = (operation, old.in_recovery && path.in_recovery && name != "dc-ledbat") {

@@ -16,6 +16,7 @@ use super::members::members;
 use super::members::packets;
 use super::members::Member;
 use super::members::LEFT_OUT;
+use super::params::RE_ENTRY;
 use super::reno;
 use super::Ack;
 use super::Controller;
@@ -39,7 +40,7 @@ pub const ENTRY: Entry = Entry {
     use_when: "paths differ in congestion and it changes",
     avoid_when: "a path is long and fast: in growth it is Reno's kin",
     deviations: &[LEFT_OUT],
-    params: &[],
+    params: &[RE_ENTRY],
     new: |_| Box::new(Balia),
 };
 

@@ -17,6 +17,7 @@ use std::time::Instant;
 use super::members::members;
 use super::members::packets;
 use super::members::LEFT_OUT;
+use super::params::RE_ENTRY;
 use super::reno;
 use super::Ack;
 use super::Controller;
@@ -39,7 +40,7 @@ pub const ENTRY: Entry = Entry {
         "a window keeps two packets, where the paper keeps one",
         LEFT_OUT,
     ],
-    params: &[],
+    params: &[RE_ENTRY],
     new: |_| Box::new(Coupled),
 };
 

@@ -16,6 +16,7 @@
 use std::time::Instant;
 
 use super::members::members;
+use super::params::RE_ENTRY;
 use super::reno;
 use super::Ack;
 use super::Controller;
@@ -40,7 +41,7 @@ pub const ENTRY: Entry = Entry {
          flows",
         UNCOUNTED,
     ],
-    params: &[],
+    params: &[RE_ENTRY],
     new: |_| Box::new(Ewtcp(|paths| 1.0 / (paths * paths))),
 };
 
@@ -58,7 +59,7 @@ pub const PRINTED: Entry = Entry {
         "none on purpose: the printed weight is not fair, ewtcp has the corrected one",
         UNCOUNTED,
     ],
-    params: &[],
+    params: &[RE_ENTRY],
     new: |_| Box::new(Ewtcp(|paths| 1.0 / paths.sqrt())),
 };
 

@@ -17,7 +17,8 @@ use std::time::Duration;
 const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
 const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
 const MIN_RTT_DIVISOR: u32 = 8;
-const N_RTT_SAMPLE: u32 = 8;
+/// Fewer RTT samples in a round decide nothing.
+pub(super) const N_RTT_SAMPLE: u32 = 8;
 const CSS_GROWTH_DIVISOR: f64 = 4.0;
 const CSS_ROUNDS: u32 = 5;
 
@@ -86,7 +87,7 @@ impl HyStart {
 }
 
 /// RttThresh = max(MIN_RTT_THRESH, min(lastRoundMinRTT / MIN_RTT_DIVISOR, MAX_RTT_THRESH)).
-fn rtt_thresh(last_round_min: Duration) -> Duration {
+pub(super) fn rtt_thresh(last_round_min: Duration) -> Duration {
     (last_round_min / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH)
 }
 

@@ -31,6 +31,7 @@ use super::compound::Rule;
 use super::compound::Thetas;
 use super::compound::PARAMS;
 use super::members::packets;
+use super::params::RE_ENTRY;
 use super::shares::Shares;
 use super::Ack;
 use super::Change;
@@ -64,7 +65,9 @@ pub const ENTRY: Entry = Entry {
         "the branch in which dwnd falls, and the packet that cwnd gains, are Compound's",
         "gamma is shared by theta3, so the connection's backlog stays gamma packets",
     ],
-    params: PARAMS,
+    params: &[
+        PARAMS[0], PARAMS[1], PARAMS[2], PARAMS[3], PARAMS[4], PARAMS[5], RE_ENTRY,
+    ],
     new: |settings| Box::new(MCompound::new(settings)),
 };
 

@@ -7,6 +7,7 @@
 //! | file                  | what the controllers share                                      |
 //! |-----------------------|-----------------------------------------------------------------|
 //! | `window`, `hystart`   | slow start, recovery, limits, pacing: [`Group`]                  |
+//! | `re_entry`            | a slow start that an unlucky loss has ended goes on              |
 //! | `members`             | which paths are coupled, in packets and seconds                  |
 //! | `shares`              | each path's share of the rate, and delta = share^m               |
 //! | `delay`               | queueing delay, one-way or from round trips                      |
@@ -14,7 +15,7 @@
 //! | `binomial`            | SQRT, IIAD and their coupled forms                               |
 //! | `params`, `trace`     | parameters by name; what was decided                             |
 //!
-//! To add a controller: one file here, one line in [`CONTROLLERS`].
+//! To add a controller: one file here, its `mod` line, and one line in [`CONTROLLERS`].
 
 mod balia;
 mod binomial;
@@ -42,6 +43,7 @@ mod mpmtp;
 mod mpsqrt;
 mod olia;
 mod params;
+mod re_entry;
 mod reno;
 mod scalable;
 mod shares;

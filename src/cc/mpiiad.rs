@@ -4,6 +4,7 @@
 
 use super::binomial::Binomial;
 use super::iiad::IIAD;
+use super::params::RE_ENTRY;
 use super::Entry;
 
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
@@ -22,7 +23,7 @@ pub const ENTRY: Entry = Entry {
          one flow; the decrease is IIAD's",
         "the increase is per round trip, as that of IIAD",
     ],
-    params: &[],
+    params: &[RE_ENTRY],
     new: |_| Box::new(Binomial::coupled(IIAD)),
 };
 

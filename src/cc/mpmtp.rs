@@ -63,6 +63,7 @@ use super::members::members;
 use super::members::packets;
 use super::members::secs;
 use super::members::Member;
+use super::params::RE_ENTRY;
 use super::reno;
 use super::Ack;
 use super::Change;
@@ -130,6 +131,7 @@ pub const ENTRY: Entry = Entry {
             [1.0, 8.0, 100.0],
             "and as a fraction of the minimum RTT: 1/8",
         ),
+        RE_ENTRY,
     ],
     new: |settings| Box::new(MpMtp::new(settings)),
 };

@@ -3,6 +3,7 @@
 //! See [`Binomial`] for the equations and for the choice of delta.
 
 use super::binomial::Binomial;
+use super::params::RE_ENTRY;
 use super::sqrt::SQRT;
 use super::Entry;
 
@@ -22,7 +23,7 @@ pub const ENTRY: Entry = Entry {
          one flow; the decrease is SQRT's",
         "the increase is per round trip, as that of SQRT",
     ],
-    params: &[],
+    params: &[RE_ENTRY],
     new: |_| Box::new(Binomial::coupled(SQRT)),
 };
 

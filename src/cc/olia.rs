@@ -28,6 +28,7 @@ use super::members::members;
 use super::members::packets;
 use super::members::Member;
 use super::members::LEFT_OUT;
+use super::params::RE_ENTRY;
 use super::reno;
 use super::Ack;
 use super::Controller;
@@ -56,7 +57,7 @@ pub const ENTRY: Entry = Entry {
          window is two packets",
         LEFT_OUT,
     ],
-    params: &[],
+    params: &[RE_ENTRY],
     new: |_| Box::new(Olia),
 };
 

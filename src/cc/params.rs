@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use super::Controller;
 use super::Entry;
+use super::Options;
 use super::CONTROLLERS;
 use crate::UnknownName;
 
@@ -138,6 +139,14 @@ impl Param {
     }
 }
 
+/// The parameter of every coupled controller that goes by losses: a path whose slow start an unlucky
+/// loss has ended may go on with it ([`Options::re_entry`]).
+pub(super) const RE_ENTRY: Param = Param::choice(
+    "re-entry",
+    &["on", "off"],
+    "whether a path that an unlucky loss stopped in slow start goes on while it shows no queue",
+);
+
 /// Without the error that a change of the unit makes.
 fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
@@ -221,7 +230,17 @@ impl Choice {
         self.entry
     }
 
-    /// A fresh controller, for one connection.
+    /// What the shared machinery does for it, besides what the transport decides.
+    pub fn options(&self) -> Options {
+        let declared = self.settings.index(RE_ENTRY.name).is_some();
+        Options {
+            re_entry: declared && self.settings.word(RE_ENTRY.name) == "on",
+            ..Options::default()
+        }
+    }
+
+    /// A fresh controller, for one connection. Put it into a [`Group`](super::Group) with
+    /// [`Choice::options`].
     pub fn controller(&self) -> Box<dyn Controller> {
         (self.entry.new)(&self.settings)
     }

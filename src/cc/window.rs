@@ -1,13 +1,18 @@
 //! What every window-based controller shares: slow start, recovery periods, the test whether the
 //! window is what limits the sender, persistent congestion, the bounds, and the pacing rate.
 //!
-//! Sources: RFC 9002 section 7 throughout; HyStart++ (RFC 9406) in the first slow start.
+//! Sources: RFC 9002 section 7 throughout; HyStart++ (RFC 9406) in the first slow start; `re_entry` for
+//! a slow start that an unlucky loss has ended.
 
 use std::time::Duration;
 use std::time::Instant;
 
 use super::hystart::HyStart;
 use super::hystart::Verdict;
+use super::members::members;
+use super::re_entry;
+use super::re_entry::ReEntry;
+use super::re_entry::Seen;
 use super::trace::Trace;
 use super::Ack;
 use super::Change;
@@ -18,6 +23,7 @@ use crate::path_map::PathMap;
 use crate::registry::PathId;
 use crate::registry::PathState;
 use crate::registry::Registry;
+use crate::registry::Rtt;
 use crate::registry::SSTHRESH_UNSET;
 
 /// The smallest window, in packets (RFC 9002, section 7.2).
@@ -45,11 +51,19 @@ pub(super) const MIN_RTT: Duration = Duration::from_micros(1);
 pub struct Options {
     /// End the first slow start by delay (RFC 9406), not only by loss.
     pub hystart: bool,
+    /// Let a path whose slow start an unlucky loss has ended go on with it while it shows no queue,
+    /// if another path is coupled with it. [`Choice::options`](super::Choice::options) knows
+    /// whether the controller wants that.
+    pub re_entry: bool,
 }
 
+/// What the RFCs ask for: HyStart++, and no re-entry.
 impl Default for Options {
     fn default() -> Self {
-        Options { hystart: true }
+        Options {
+            hystart: true,
+            re_entry: false,
+        }
     }
 }
 
@@ -81,6 +95,7 @@ struct PathWindow {
     /// The RTT samples of this round.
     samples: Samples,
     hystart: HyStart,
+    re_entry: ReEntry,
 }
 
 /// RTT samples of one round.
@@ -100,6 +115,14 @@ impl Samples {
         self.sum = self.sum.saturating_add(sample);
         self.count += 1;
     }
+
+    fn seen(&self, path: &PathState) -> Seen {
+        Seen {
+            samples: self.count,
+            least: self.min,
+            base: path.rtt.map_or(Duration::ZERO, |rtt| rtt.min),
+        }
+    }
 }
 
 impl PathWindow {
@@ -113,6 +136,7 @@ impl PathWindow {
             peak_in_flight_bytes: [0; 2],
             samples: Samples::default(),
             hystart: HyStart::default(),
+            re_entry: ReEntry::default(),
         }
     }
 
@@ -166,10 +190,11 @@ impl PathWindow {
     }
 
     /// Grows by the acked bytes times `gain`, up to the threshold (RFC 9002, section 7.3.1).
-    fn slow_start(&mut self, ack: &Ack, gain: f64, hystart: bool) {
+    fn slow_start(&mut self, ack: &Ack, gain: f64, hystart: bool, rtt: Option<Rtt>) {
         let first = self.ssthresh_bytes.is_infinite();
-        let verdict = match hystart && first {
-            true => self.hystart.on_ack(ack.rtt_sample),
+        let verdict = match self.re_entry.grows() {
+            true => Verdict::Grow(re_entry::growth(rtt)),
+            false if hystart && first => self.hystart.on_ack(ack.rtt_sample),
             false => Verdict::Grow(1.0),
         };
         match verdict {
@@ -179,6 +204,24 @@ impl PathWindow {
             }
             Verdict::Leave => self.ssthresh_bytes = self.cwnd_bytes,
         }
+    }
+
+    /// Shows the rule of re-entries a round trip that `ended`, and then the one that goes on; true
+    /// if a re-entry may start.
+    fn watch(&mut self, path: &PathState, ended: Option<&Samples>, limited: bool) -> bool {
+        let in_slow_start = self.in_slow_start();
+        let mut verdict = re_entry::Verdict::Stay;
+        if let Some(samples) = ended {
+            let seen = samples.seen(path);
+            verdict = self.re_entry.on_round(&seen, limited, in_slow_start);
+        }
+        if verdict == re_entry::Verdict::Stay {
+            verdict = self.re_entry.on_sample(&self.samples.seen(path));
+        }
+        if verdict == re_entry::Verdict::End {
+            self.stay_in_avoidance();
+        }
+        verdict == re_entry::Verdict::Ready
     }
 
     fn apply(&mut self, change: Change) {
@@ -309,7 +352,7 @@ impl Group {
         let limited = window.is_limited(mss_bytes, ack.app_limited);
 
         controller.on_sample(now, paths, id, ack);
-        if let Some(samples) = ended {
+        if let Some(samples) = &ended {
             let round = Round {
                 samples: samples.count,
                 min_rtt: samples.min,
@@ -328,13 +371,21 @@ impl Group {
         if let Some(change) = controller.on_time(now, paths, id) {
             window.apply(change);
         }
+        if self.options.re_entry {
+            self.watch(paths, id, ended.as_ref(), limited && !in_recovery);
+        }
 
+        let Some(window) = self.paths.get_mut(id) else {
+            return;
+        };
+        let controller = &mut self.controller;
         if !in_recovery {
             if !limited {
                 controller.on_underused(now, id);
             } else if window.in_slow_start() && controller.has_slow_start() {
                 let gain = controller.slow_start_gain(paths, id);
-                window.slow_start(ack, gain, self.options.hystart);
+                let rtt = paths.get(id).and_then(|path| path.rtt);
+                window.slow_start(ack, gain, self.options.hystart, rtt);
             } else {
                 window.cwnd_bytes += controller.increase(now, paths, id, ack);
                 window.stay_in_avoidance();
@@ -343,6 +394,22 @@ impl Group {
 
         if let Some(path) = paths.get_mut(id) {
             window.publish(path, controller.has_slow_start());
+        }
+    }
+
+    /// Ends the re-entry of path `id`, or begins one; see [`re_entry`].
+    fn watch(&mut self, paths: &Registry, id: PathId, ended: Option<&Samples>, limited: bool) {
+        let (Some(window), Some(path)) = (self.paths.get_mut(id), paths.get(id)) else {
+            return;
+        };
+        if !window.watch(path, ended, limited) {
+            return;
+        }
+        let coupled = members(paths, id).any(|member| member.path.id != id);
+        let another_grows = self.paths.iter().any(|(_, window)| window.re_entry.grows());
+        if let (true, false, Some(window)) = (coupled, another_grows, self.paths.get_mut(id)) {
+            window.re_entry.start();
+            window.ssthresh_bytes = f64::INFINITY;
         }
     }
 
@@ -360,26 +427,11 @@ impl Group {
             // RFC 9002, section 7.6.2. The threshold is the one the congestion event just set.
             window.cwnd_bytes = 0.0;
             window.recovery_started = None;
+            window.re_entry.on_reset();
             path.in_recovery = false;
             self.controller.on_path_reset(now, id);
         }
         window.publish(path, self.controller.has_slow_start());
-    }
-
-    /// The peer reported packets of the path as marked by the network (RFC 9002, section 7.1):
-    /// the signal of a loss, without a loss. `newest_sent` is when the newest packet was sent
-    /// that the report covers.
-    pub fn on_ecn_ce(
-        &mut self,
-        now: Instant,
-        paths: &mut Registry,
-        id: PathId,
-        newest_sent: Instant,
-    ) {
-        self.on_congestion(now, paths, id, newest_sent);
-        if let (Some(window), Some(path)) = (self.paths.get_mut(id), paths.get_mut(id)) {
-            window.publish(path, self.controller.has_slow_start());
-        }
     }
 
     /// One congestion event per recovery period (RFC 9002, section 7.3.2).
@@ -403,6 +455,7 @@ impl Group {
         path.congestion_events += 1;
         path.acked_between_losses_bytes = std::mem::take(&mut path.acked_since_loss_bytes);
         window.recovery_started = Some(now);
+        window.re_entry.on_congestion(window.in_slow_start());
 
         let floor = MIN_WINDOW_PACKETS * path.mss_bytes as f64;
         let kept_bytes = self.controller.decrease(now, paths, id);
@@ -487,6 +540,7 @@ impl Group {
         };
 
         window.cwnd_bytes = window.cwnd_bytes.min(window.initial_bytes);
+        window.re_entry.on_reset();
         window.publish(path, self.controller.has_slow_start());
         self.controller.on_path_reset(now, id);
     }

@@ -4,7 +4,7 @@
 //! or a reason to wait. A scheduler sees the paths through a [`View`], which shows only the best
 //! non-empty [`Tier`]: failed and backup paths do not exist for it while better ones do.
 //!
-//! To add a scheduler: one file here, one variant of [`Kind`], one line in [`SCHEDULERS`].
+//! To add a scheduler: one file here, its `mod` line, one variant of [`Kind`], one line in [`SCHEDULERS`].
 
 mod choice;
 mod ecf;

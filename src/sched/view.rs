@@ -112,7 +112,7 @@ impl Connection {
 pub struct View<'a> {
     registry: &'a Registry,
     tier: Option<Tier>,
-    /// Bit i: the registry's i-th path is shown. A 65th path would not be.
+    /// Bit i: the registry's i-th path is shown. From the 65th on, the tier says it.
     shown: u64,
     connection: &'a Connection,
 }
@@ -121,13 +121,13 @@ impl<'a> View<'a> {
     /// Looks at the paths and finds the best tier.
     pub fn new(registry: &'a Registry, connection: &'a Connection) -> Self {
         let (mut best, mut shown) = (None, 0);
-        for (at, path) in registry.iter().take(u64::BITS as usize).enumerate() {
+        for (at, path) in registry.iter().enumerate() {
             let Some(tier) = path.tier() else { continue };
             if best.is_none_or(|best| tier < best) {
                 (best, shown) = (Some(tier), 0);
             }
             if best == Some(tier) {
-                shown |= 1 << at;
+                shown |= 1u64.checked_shl(at as u32).unwrap_or(0);
             }
         }
         View {
@@ -140,10 +140,14 @@ impl<'a> View<'a> {
 
     /// The paths to choose from: those of the best tier, in path ID order.
     pub fn paths(&self) -> impl Iterator<Item = &'a PathState> + Clone {
-        let shown = self.shown;
-        let paths = self.registry.iter().take(u64::BITS as usize).enumerate();
-        paths
-            .filter(move |(at, _)| shown >> at & 1 == 1)
+        let (tier, shown) = (self.tier, self.shown);
+        self.registry
+            .iter()
+            .enumerate()
+            .filter(move |(at, path)| match shown.checked_shr(*at as u32) {
+                Some(shown) => shown & 1 == 1,
+                None => tier.is_some() && path.tier() == tier,
+            })
             .map(|(_, path)| path)
     }
 

@@ -31,8 +31,13 @@ pub struct Sender {
 impl Sender {
     /// Paths of the given RTTs (ms) with an initial window of ten packets.
     pub fn new(controller: &str, rtts_ms: &[u32]) -> Self {
+        let choice: cc::Choice = controller.parse().unwrap();
+        let options = Options {
+            hystart: false,
+            ..choice.options()
+        };
         let mut sender = Sender {
-            group: Group::new(cc::by_name(controller).unwrap(), Options { hystart: false }),
+            group: Group::new(choice.controller(), options),
             paths: Registry::new(),
             now: Instant::now(),
         };

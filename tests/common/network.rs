@@ -14,7 +14,6 @@ use mpq_decision::cc;
 use mpq_decision::cc::Ack;
 use mpq_decision::cc::Group;
 use mpq_decision::cc::Loss;
-use mpq_decision::cc::Options;
 use mpq_decision::registry::Rtt;
 use mpq_decision::PathId;
 use mpq_decision::Registry;
@@ -80,6 +79,8 @@ struct Path {
     pacer: Duration,
     waits_for_pacer: bool,
     acked: u64,
+    /// Lose the next packet that is sent.
+    loses_next: bool,
 }
 
 struct Flow {
@@ -156,8 +157,9 @@ impl Network {
         routes: &[(usize, Duration)],
         one_way: bool,
     ) -> usize {
+        let choice: cc::Choice = controller.parse().unwrap();
         let mut flow = Flow {
-            group: Group::new(cc::by_name(controller).unwrap(), Options::default()),
+            group: Group::new(choice.controller(), choice.options()),
             registry: Registry::new(),
             paths: Vec::new(),
             one_way,
@@ -179,6 +181,7 @@ impl Network {
                 pacer: self.now,
                 waits_for_pacer: false,
                 acked: 0,
+                loses_next: false,
             });
         }
         self.flows.push(flow);
@@ -277,6 +280,11 @@ impl Network {
         found.unwrap_or_else(|| panic!("no {name} in {trace:?}")).1
     }
 
+    /// Loses the next packet that a sender sends on a path.
+    pub fn lose_next(&mut self, flow: usize, path: usize) {
+        self.flows[flow].paths[path].loses_next = true;
+    }
+
     /// A digest of everything that all senders' controllers showed.
     pub fn digest(&self) -> Vec<u64> {
         self.flows.iter().map(|flow| flow.digest).collect()
@@ -312,7 +320,9 @@ impl Network {
                 path.last_progress = now;
             }
             path.outstanding.push_back(Sent { number, at: now });
-            if let Some(crossed) = self.links[path.link].cross(now, &mut self.random) {
+            let crossed = self.links[path.link].cross(now, &mut self.random);
+            let lost = std::mem::take(&mut path.loses_next);
+            if let Some(crossed) = crossed.filter(|_| !lost) {
                 let one_way = one_way_micros(crossed + path.rtt / 2 - now);
                 let event = Event::Ack {
                     flow: flow_index,
