@@ -12,8 +12,7 @@ from aioquic.h3.events import DataReceived, HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.events import ConnectionTerminated, StreamReset
 
-# A hang is a failure.
-LIMIT_SECONDS = 60
+from conftest import LIMIT_SECONDS
 
 
 @dataclass

@@ -14,7 +14,8 @@ from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 
 import h3
-from conftest import SANITIZED
+from conftest import LIMIT_SECONDS, SANITIZED
+from relay import Relay
 
 # What clients can bring about is worth a line at "info"; these levels are for the administrator.
 LOUD = re.compile(r"\[(warn|error|crit|alert|emerg)\]")
@@ -26,41 +27,53 @@ def loud_lines(nginx) -> list[str]:
 
 
 @contextlib.contextmanager
-def bystander(nginx, mpq, name: str = "8m.bin"):
-    """Downloads run, one after the other, meanwhile; each must be whole. Yields the list of their seconds."""
+def bystander(nginx, mpq, name: str = "1m.bin"):
+    """Downloads run, one after the other, meanwhile; each must be whole. Their links have a fixed rate, so that what the
+    server holds for them is the same on every machine: less than 1 MB. Yields the list of their seconds."""
     want = hashlib.sha256((nginx.content / "www" / name).read_bytes()).hexdigest()
     over, taken, problems = threading.Event(), [], []
 
-    def download():
+    def download(relay):
         while not (over.is_set() and taken) and not problems:
             began = time.monotonic()
             try:
-                body, _ = mpq.get(f"https://127.0.0.1:{nginx.port}/{name}",
-                                  paths=("127.0.0.1", "127.0.0.3"), timeout=60)
+                body, _ = mpq.get(relay.url(name), paths=("127.0.0.1", "127.0.0.3"))
                 if hashlib.sha256(body).hexdigest() != want:
                     problems.append("a download came with the wrong SHA-256")
             except Exception as error:
                 problems.append(str(error))
             taken.append(time.monotonic() - began)
 
-    thread = threading.Thread(target=download)
-    thread.start()
-    try:
-        yield taken
-    finally:
-        over.set()
-        thread.join()
-    assert not problems, problems
+    with Relay(nginx.port) as relay:
+        thread = threading.Thread(target=download, args=(relay,))
+        thread.start()
+        try:
+            yield taken
+        finally:
+            over.set()
+            thread.join()
+    print("downloads of a bystander, s:", *(f"{seconds:.1f}" for seconds in taken))
+    assert not problems, f"{problems}\n{nginx.errors()}"
 
 
-@contextlib.contextmanager
-def bounded(nginx, kilobytes: int):
-    """The workers' memory grows by no more than this; AddressSanitizer keeps what is freed."""
-    before = nginx.rss_kb()
-    yield
-    grown = nginx.rss_kb() - before
-    print(f"memory: {before} KB before, {grown:+} KB")
-    assert SANITIZED or grown <= kilobytes, f"{grown} KB more than the {before} KB of before"
+def peaks(nginx, attack, rounds: int) -> list[int]:
+    """Runs attack(n) for round n = 0, 1 ...; returns how far the workers' memory rose above that before the first, at
+    most, in each of them, in KB."""
+    before, grown = nginx.rss_kb(), []
+    for n in range(rounds):
+        nginx.reset_peak()
+        attack(n)
+        # Answered after all that was sent before has been read.
+        metric(nginx, "nginx_quic_connections")
+        grown.append(nginx.peak_kb() - before)
+    print(f"memory: {before} KB before, then in rounds", *(f"{kb:+}" for kb in grown))
+    return grown
+
+
+def assert_flat(grown: list[int], kilobytes: int) -> None:
+    """Equal rounds need equal memory, whatever the first needs; AddressSanitizer keeps what is freed. `kilobytes` is
+    part of what the rounds after the first would leave behind if they left anything."""
+    assert SANITIZED or grown[-1] - grown[0] <= kilobytes, f"peaks of equal rounds grow, KB: {grown}"
 
 
 def metric(nginx, name: str) -> int:
@@ -130,12 +143,13 @@ class RawClient:
         self.socket.close()
 
 
-def drive(clients: list[RawClient], done, seconds: float) -> None:
-    """Run all until done(client) holds for each, or the time is over."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        waiting = [client for client in clients if not done(client)]
-        if not waiting:
+def drive(clients: list[RawClient], done, seconds: float | None = None) -> None:
+    """Run all until done(client) holds for each, or the time is over; without a time, that is a hang after
+    LIMIT_SECONDS."""
+    end = time.monotonic() + (LIMIT_SECONDS if seconds is None else seconds)
+    while waiting := [client for client in clients if not done(client)]:
+        if time.monotonic() > end:
+            assert seconds is not None, f"{len(waiting)} of {len(clients)} clients hang"
             return
         for client in waiting:
             client.step()

@@ -1,15 +1,17 @@
 """Chromium plays DASH content with dash.js, page, player and segments from nginx over HTTP/3."""
 import base64
 import hashlib
+import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import h3
-from conftest import ROOT
+from conftest import LIMIT_SECONDS, ROOT
 from hostile import loud_lines
 
 HERE = Path(__file__).resolve().parent
@@ -31,8 +33,11 @@ def chromium() -> str:
 @pytest.fixture(scope="session")
 def dash_js() -> Path:
     """dash.js as browser/package-lock.json pins it."""
-    if not shutil.which("npm"):
-        pytest.skip("no npm here to fetch dash.js with: install Node.js")
+    # That of the environment first; it looks for its `node` in PATH.
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    npm = shutil.which("npm", path=path)
+    if not npm:
+        pytest.skip("no npm here to fetch dash.js with: ci/setup nginx installs it")
     lock = (HERE / "browser/package-lock.json").read_bytes()
     directory = ROOT / "out" / f"dash.js-{hashlib.sha256(lock).hexdigest()[:16]}"
     script = directory / "node_modules/dashjs/dist/modern/umd/dash.all.min.js"
@@ -40,8 +45,8 @@ def dash_js() -> Path:
         directory.mkdir(parents=True, exist_ok=True)
         for name in ("package.json", "package-lock.json"):
             shutil.copy(HERE / "browser" / name, directory)
-        subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=directory, check=True,
-                       timeout=300)
+        subprocess.run([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=directory, check=True,
+                       timeout=300, env={**os.environ, "PATH": path})
     return script
 
 
@@ -59,7 +64,7 @@ def site(tmp_path_factory, dash_js) -> Path:
          "-c:v", "libvpx-vp9", "-deadline", "realtime", "-cpu-used", "8", "-b:v", "400k", "-g", str(25 * SEGMENT_SECONDS),
          "-f", "dash", "-seg_duration", str(SEGMENT_SECONDS), "-dash_segment_type", "mp4",
          "-init_seg_name", "init.mp4", "-media_seg_name", "$Number$.m4s", directory / "video.mpd"],
-        check=True, timeout=120)
+        check=True, timeout=LIMIT_SECONDS)
     for path in [directory, *directory.parents]:
         if path.is_relative_to("/tmp") and path != Path("/tmp"):
             path.chmod(path.stat().st_mode | 0o055)
@@ -95,9 +100,9 @@ def test_chromium_plays(make_nginx, chromium, site, directives):
             page.on("console", lambda message: console.append(message.text) if message.type == "error" else None)
             failed = []
             page.on("requestfailed", lambda request: failed.append(f"{request.url}: {request.failure}"))
-            page.goto(f"https://{origin}/player.html", timeout=30_000)
+            page.goto(f"https://{origin}/player.html", timeout=1000 * LIMIT_SECONDS)
             try:
-                page.wait_for_function(f"video.currentTime >= {PLAYED_SECONDS} || problems.length", timeout=60_000)
+                page.wait_for_function(f"video.currentTime >= {PLAYED_SECONDS} || problems.length", timeout=1000 * LIMIT_SECONDS)
             except api.TimeoutError:
                 pytest.fail(f"played {page.evaluate('video.currentTime')} s, {page.evaluate('problems')}, {console}, "
                             f"{failed}\n{nginx.errors()}")

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 import h3
-from conftest import NGINX, ROOT
+from conftest import LIMIT_SECONDS, NGINX, ROOT
 
 CONF = ROOT / "tools/nginx/conf"
 SEGMENTS, SEGMENT_BYTES = 4, 100_000
@@ -70,10 +70,10 @@ def dash(make_nginx):
 def curl(nginx, path: str, *options: str) -> tuple[str, dict[str, str]]:
     """The protocol and the header that curl gets, over TCP."""
     if not shutil.which("curl"):
-        pytest.skip("no curl here")
+        pytest.skip("no curl here: ci/setup nginx installs it")
     run = subprocess.run(
         ["curl", "-sS", "-k", "-o", "/dev/null", "-D", "-", *options, f"https://127.0.0.1:{nginx.port}/{path}"],
-        capture_output=True, text=True, timeout=30)
+        capture_output=True, text=True, timeout=LIMIT_SECONDS)
     assert run.returncode == 0, run.stderr
     first, *lines = run.stdout.strip().splitlines()
     return first.strip(), {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -117,7 +117,7 @@ def test_example_plays(dash, mpq):
     run = subprocess.run(
         [mpq.binary, "play", "-q", "--no-verify", "--buffer-goal=1", "--buffer-goal-at-top=1",
          "--path=127.0.0.1", "--path=127.0.0.3", f"https://127.0.0.1:{dash.port}/manifest.mpd"],
-        capture_output=True, text=True, timeout=60)
+        capture_output=True, text=True, timeout=LIMIT_SECONDS)
     assert run.returncode == 0, run.stderr
     lines = [line for line in dash.access() if ".m4s " in line]
     assert len(lines) == SEGMENTS
@@ -134,7 +134,7 @@ def test_unit(tmp_path):
     assert "\nReadWritePaths=/usr/local/nginx\n" in text
     unit = tmp_path / "nginx-quic.service"
     unit.write_text(text.replace("/usr/local/nginx/sbin/nginx ", f"{NGINX} "))
-    run = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, timeout=60)
+    run = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, timeout=LIMIT_SECONDS)
     # Other units of the machine may have faults of their own.
     assert [line for line in run.stderr.splitlines() if "nginx" in line] == []
     assert run.returncode == 0, run.stderr

@@ -1,28 +1,36 @@
 """Several paths of one connection."""
 import json
-import socket
-import threading
+import time
 
 import pytest
 
 import h3
+from relay import Relay
+
+# More than the handshake of a path and its probes of the MTU: it carried a part of the body.
+USED_BYTES = 50_000
 
 
-def check(nginx, mpq, host="127.0.0.1", paths=("127.0.0.1", "127.0.0.3"), name="8m.bin"):
-    body, report = mpq.get(f"https://{host}:{nginx.port}/{name}", paths=paths)
-    assert body == (nginx.content / "www" / name).read_bytes()
-    used = [p for p in report["paths"] if p["recv_bytes"] > 0]
-    assert len(used) == len(paths), report
-    return report
+def check(nginx, mpq, paths=("127.0.0.1", "127.0.0.3"), routes=None):
+    """A download that takes a second and more over all paths, so that each is needed."""
+    with Relay(nginx.port, routes=routes) as relay:
+        body, report = mpq.get(relay.url("3m.bin"), paths=paths)
+        stats = relay.stats()
+    assert body == (nginx.content / "www/3m.bin").read_bytes()
+    used = [p for p in report["paths"] if p["recv_bytes"] > USED_BYTES]
+    assert len(used) == len(paths), (report, stats)
+    return stats
 
 
 def test_two_paths(nginx, mpq):
+    began = time.monotonic()
     check(nginx, mpq)
+    all_ms = 1000 * (time.monotonic() - began)
     fields = nginx.access()[-1].split()
     assert fields[4:7] == ["h3", "1", "2"]
     assert [int(item.split(":")[0]) for item in fields[7].split(",")] == [0, 1]
-    assert sum(int(item.split(":")[1]) for item in fields[7].split(",")) > 8_000_000
-    assert all(0 < float(item.split(":")[1]) < 1000 for item in fields[8].split(","))
+    assert sum(int(item.split(":")[1]) for item in fields[7].split(",")) > 3_000_000
+    assert all(0 < float(item.split(":")[1]) < all_ms for item in fields[8].split(","))
 
 
 @pytest.mark.parametrize("listen", [
@@ -34,6 +42,9 @@ def test_two_paths(nginx, mpq):
 def test_listeners(make_nginx, mpq, listen, gso):
     nginx = make_nginx(listen=listen, server=f"quic_multipath on; quic_gso {gso};")
     check(nginx, mpq, paths=("127.0.0.1", "127.0.0.3", "127.0.0.4"))
+    # As fast as the machine, in large batches; which paths that takes does not matter.
+    body, _ = mpq.get(f"https://127.0.0.1:{nginx.port}/8m.bin", paths=("127.0.0.1", "127.0.0.3", "127.0.0.4"))
+    assert body == (nginx.content / "www/8m.bin").read_bytes()
 
 
 def test_ipv6(make_nginx, mpq):
@@ -54,17 +65,17 @@ def test_controllers(make_nginx, mpq, controller):
 
 def test_off_is_off(make_nginx, mpq):
     nginx = make_nginx()
-    body, report = mpq.get(f"https://127.0.0.1:{nginx.port}/1m.bin",
-                           paths=("127.0.0.1", "127.0.0.3"))
-    assert len(body) == 1_000_000
+    with Relay(nginx.port) as relay:
+        body, report = mpq.get(relay.url("3m.bin"), paths=("127.0.0.1", "127.0.0.3"))
+    assert len(body) == 3_000_000
     assert [p["path_id"] for p in report["paths"]] == [0]
 
 
 def test_max_paths(make_nginx, mpq):
     nginx = make_nginx(server="quic_multipath on; quic_max_paths 2;")
-    body, report = mpq.get(f"https://127.0.0.1:{nginx.port}/8m.bin",
-                           paths=("127.0.0.1", "127.0.0.3", "127.0.0.4"))
-    assert len(body) == 8_000_000
+    with Relay(nginx.port) as relay:
+        body, report = mpq.get(relay.url("3m.bin"), paths=("127.0.0.1", "127.0.0.3", "127.0.0.4"))
+    assert len(body) == 3_000_000
     assert sorted(p["path_id"] for p in report["paths"]) == [0, 1]
 
 
@@ -104,48 +115,6 @@ def test_status_shows_all_parameters(make_nginx):
     assert mine["congestion_control"] == controller
 
 
-class Nat:
-    """Passes datagrams on, and picks the server's address by the client's."""
-
-    def __init__(self, port: int, targets: dict[str, str]):
-        self.server_port = port
-        self.targets = targets
-        self.front = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.front.bind(("127.0.0.9", 0))
-        self.port = self.front.getsockname()[1]
-        self.backs: dict[tuple[str, int], socket.socket] = {}
-        self.seen: set[str] = set()
-        threading.Thread(target=self.forward, daemon=True).start()
-
-    def forward(self):
-        while True:
-            try:
-                data, client = self.front.recvfrom(65535)
-            except OSError:
-                return
-            if client not in self.backs:
-                back = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-                # As from the client: nginx sees its address, with another port.
-                back.bind((client[0], 0))
-                back.connect((self.targets[client[0]], self.server_port))
-                self.backs[client] = back
-                threading.Thread(target=self.back, args=(back, client), daemon=True).start()
-            self.backs[client].send(data)
-
-    def back(self, back, client):
-        while True:
-            try:
-                data = back.recv(65535)
-            except OSError:
-                return
-            self.seen.add(self.targets[client[0]])
-            self.front.sendto(data, client)
-
-    def close(self):
-        for s in (self.front, *self.backs.values()):
-            s.close()
-
-
 @pytest.mark.parametrize("listen", [
     ["127.0.0.1:{port} quic reuseport", "127.0.0.2:{port} quic reuseport"],
     ["{port} quic reuseport"],
@@ -153,12 +122,6 @@ class Nat:
 @pytest.mark.parametrize("workers", [1, 4])
 def test_path_to_another_address_of_the_server(make_nginx, mpq, listen, workers):
     nginx = make_nginx(listen=listen, server="quic_multipath on;", workers=workers)
-    nat = Nat(nginx.port, {"127.0.0.1": "127.0.0.1", "127.0.0.3": "127.0.0.2"})
-    try:
-        body, report = mpq.get(f"https://127.0.0.9:{nat.port}/8m.bin",
-                               paths=("127.0.0.1", "127.0.0.3"))
-    finally:
-        nat.close()
-    assert len(body) == 8_000_000
-    assert nat.seen == {"127.0.0.1", "127.0.0.2"}
-    assert len([p for p in report["paths"] if p["recv_bytes"] > 5000]) == 2, report
+    # Whose client's datagrams go where: the NAT is between.
+    stats = check(nginx, mpq, routes={"127.0.0.3": "127.0.0.2"})
+    assert all(link["down_bytes"] > USED_BYTES for link in stats.values()), stats

@@ -24,8 +24,14 @@
 
 
 static void *ngx_quic_create_conf(ngx_cycle_t *cycle);
+static char *ngx_quic_init_conf(ngx_cycle_t *cycle, void *conf);
 static char *ngx_quic_server_id(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
+static char *ngx_quic_lb_config(ngx_conf_t *cf, ngx_quic_main_conf_t *qmcf,
+    ngx_str_t *value);
+static char *ngx_quic_lb_key(ngx_conf_t *cf, ngx_quic_main_conf_t *qmcf,
+    ngx_str_t *value);
+static ngx_int_t ngx_quic_read_hex(ngx_str_t *text, u_char *out, size_t len);
 static ngx_int_t ngx_quic_init_module(ngx_cycle_t *cycle);
 static void ngx_quic_init_malloc(void);
 static ngx_int_t ngx_quic_create_connection(ngx_connection_t *c,
@@ -33,6 +39,9 @@ static ngx_int_t ngx_quic_create_connection(ngx_connection_t *c,
 static void ngx_quic_input_handler(ngx_event_t *rev);
 static void ngx_quic_update_handler(ngx_event_t *ev);
 static ngx_int_t ngx_quic_update_paths(ngx_connection_t *c);
+static void ngx_quic_update_address(ngx_connection_t *c);
+static void ngx_quic_set_address(ngx_connection_t *c,
+    struct sockaddr_storage *sa, socklen_t len);
 static void ngx_quic_push_handler(ngx_event_t *ev);
 static void ngx_quic_timer_handler(ngx_event_t *ev);
 static void ngx_quic_close_handler(ngx_event_t *ev);
@@ -43,10 +52,17 @@ static void ngx_quic_log_end(ngx_connection_t *c);
 static ngx_command_t  ngx_quic_commands[] = {
 
     { ngx_string("quic_server_id"),
-      NGX_MAIN_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      NGX_MAIN_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE123,
       ngx_quic_server_id,
       0,
       0,
+      NULL },
+
+    { ngx_string("quic_handover_path"),
+      NGX_MAIN_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_path_slot,
+      0,
+      offsetof(ngx_quic_main_conf_t, handover_path),
       NULL },
 
       ngx_null_command
@@ -56,7 +72,7 @@ static ngx_command_t  ngx_quic_commands[] = {
 static ngx_core_module_t  ngx_quic_module_ctx = {
     ngx_string("quic"),
     ngx_quic_create_conf,
-    NULL
+    ngx_quic_init_conf
 };
 
 
@@ -83,13 +99,92 @@ ngx_quic_create_conf(ngx_cycle_t *cycle)
 }
 
 
+/*
+ * Where workers meet: next to the pid file, which is one for each nginx of a
+ * host, and remains the same over reloads and upgrades.
+ */
+
+static char *
+ngx_quic_init_conf(ngx_cycle_t *cycle, void *conf)
+{
+    ngx_quic_main_conf_t *qmcf = conf;
+
+    ngx_uint_t         i;
+    ngx_str_t         *name;
+    ngx_path_t       **path;
+    ngx_core_conf_t   *ccf;
+    ngx_listening_t   *ls;
+    ngx_file_info_t    fi;
+
+    ls = cycle->listening.elts;
+
+    for (i = 0; i < cycle->listening.nelts && !ls[i].quic; i++) { /* void */ }
+
+    if (i == cycle->listening.nelts) {
+        qmcf->handover_path = NULL;
+        return NGX_CONF_OK;
+    }
+
+    if (qmcf->handover_path == NULL) {
+
+        ccf = (ngx_core_conf_t *) ngx_get_conf(cycle->conf_ctx,
+                                               ngx_core_module);
+
+        qmcf->handover_path = ngx_pcalloc(cycle->pool, sizeof(ngx_path_t));
+        if (qmcf->handover_path == NULL) {
+            return NGX_CONF_ERROR;
+        }
+
+        name = &qmcf->handover_path->name;
+
+        name->len = ccf->pid.len + sizeof(".quic") - 1;
+        name->data = ngx_pnalloc(cycle->pool, name->len + 1);
+        if (name->data == NULL) {
+            return NGX_CONF_ERROR;
+        }
+
+        (void) ngx_sprintf(name->data, "%V.quic%Z", &ccf->pid);
+
+        /* made for the workers' user, as those for temporary files */
+
+        path = ngx_array_push(&cycle->paths);
+        if (path == NULL) {
+            return NGX_CONF_ERROR;
+        }
+
+        *path = qmcf->handover_path;
+    }
+
+    name = &qmcf->handover_path->name;
+
+    if (name->len > NGX_QUIC_HANDOVER_PATH_LEN) {
+        ngx_log_error(NGX_LOG_EMERG, cycle->log, 0,
+                      "\"%V\" is too long for the names of sockets: "
+                      "\"quic_handover_path\" may have %uz octets",
+                      name, (size_t) NGX_QUIC_HANDOVER_PATH_LEN);
+        return NGX_CONF_ERROR;
+    }
+
+    if (ngx_link_info(name->data, &fi) != NGX_FILE_ERROR
+        && (!ngx_is_dir(&fi) || (fi.st_mode & (S_IRWXG|S_IRWXO))))
+    {
+        ngx_log_error(NGX_LOG_EMERG, cycle->log, 0,
+                      "\"%V\" for QUIC workers must be a directory that only "
+                      "its owner may enter", name);
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
 static char *
 ngx_quic_server_id(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_quic_main_conf_t *qmcf = conf;
 
-    ngx_int_t    n;
-    ngx_str_t   *value;
+    char        *rv;
+    ngx_str_t   *value, s;
     ngx_uint_t   i;
 
     if (qmcf->has_server_id) {
@@ -98,36 +193,151 @@ ngx_quic_server_id(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     value = cf->args->elts;
 
-    if (value[1].len != 2 * NGX_QUIC_CID_SERVER_LEN) {
+    if (ngx_quic_read_hex(&value[1], qmcf->server_id, NGX_QUIC_CID_SERVER_LEN)
+        != NGX_OK)
+    {
         return "must have 8 hexadecimal digits";
     }
 
-    for (i = 0; i < NGX_QUIC_CID_SERVER_LEN; i++) {
-        n = ngx_hextoi(&value[1].data[2 * i], 2);
+    qmcf->has_server_id = 1;
 
-        if (n == NGX_ERROR) {
-            return "must have 8 hexadecimal digits";
+    for (i = 2; i < cf->args->nelts; i++) {
+
+        if (ngx_strncmp(value[i].data, "config=", 7) == 0) {
+            s.len = value[i].len - 7;
+            s.data = value[i].data + 7;
+            rv = ngx_quic_lb_config(cf, qmcf, &s);
+
+        } else if (ngx_strncmp(value[i].data, "key=", 4) == 0) {
+            s.len = value[i].len - 4;
+            s.data = value[i].data + 4;
+            rv = ngx_quic_lb_key(cf, qmcf, &s);
+
+        } else {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid parameter \"%V\"", &value[i]);
+            return NGX_CONF_ERROR;
         }
 
-        qmcf->server_id[i] = (u_char) n;
+        if (rv != NGX_CONF_OK) {
+            return rv;
+        }
     }
 
-    qmcf->has_server_id = 1;
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_quic_lb_config(ngx_conf_t *cf, ngx_quic_main_conf_t *qmcf, ngx_str_t *value)
+{
+    ngx_int_t  n;
+
+    if (qmcf->has_lb_config) {
+        return "has two \"config\"";
+    }
+
+    n = ngx_atoi(value->data, value->len);
+
+    if (n == NGX_ERROR || n > 6) {
+        return "must have a \"config\" of 0 to 6";
+    }
+
+    qmcf->lb_config = n;
+    qmcf->has_lb_config = 1;
+
+    return NGX_CONF_OK;
+}
+
+
+/* a file, so that the key is not in what everybody may read */
+
+static char *
+ngx_quic_lb_key(ngx_conf_t *cf, ngx_quic_main_conf_t *qmcf, ngx_str_t *value)
+{
+    ssize_t      n;
+    ngx_fd_t     fd;
+    ngx_str_t    text;
+
+    u_char       buf[2 * NGX_QUIC_LB_KEY_LEN + 3];
+    u_char       key[NGX_QUIC_LB_KEY_LEN];
+
+    if (qmcf->has_lb_key) {
+        return "has two \"key\"";
+    }
+
+    if (ngx_conf_full_name(cf->cycle, value, 1) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    fd = ngx_open_file(value->data, NGX_FILE_RDONLY, NGX_FILE_OPEN, 0);
+
+    if (fd == NGX_INVALID_FILE) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
+                           ngx_open_file_n " \"%V\" failed", value);
+        return NGX_CONF_ERROR;
+    }
+
+    n = ngx_read_fd(fd, buf, sizeof(buf));
+
+    if (ngx_close_file(fd) == NGX_FILE_ERROR) {
+        ngx_conf_log_error(NGX_LOG_ALERT, cf, ngx_errno,
+                           ngx_close_file_n " \"%V\" failed", value);
+    }
+
+    while (n > 0 && (buf[n - 1] == LF || buf[n - 1] == CR)) {
+        n--;
+    }
+
+    text.data = buf;
+    text.len = ngx_max(n, 0);
+
+    if (ngx_quic_read_hex(&text, key, NGX_QUIC_LB_KEY_LEN) != NGX_OK
+        || AES_set_encrypt_key(key, 8 * NGX_QUIC_LB_KEY_LEN, &qmcf->lb_key) != 0)
+    {
+        ngx_explicit_memzero(buf, sizeof(buf));
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" must have 32 hexadecimal digits", value);
+        return NGX_CONF_ERROR;
+    }
+
+    ngx_explicit_memzero(buf, sizeof(buf));
+    ngx_explicit_memzero(key, sizeof(key));
+
+    qmcf->has_lb_key = 1;
 
     return NGX_CONF_OK;
 }
 
 
 static ngx_int_t
-ngx_quic_init_module(ngx_cycle_t *cycle)
+ngx_quic_read_hex(ngx_str_t *text, u_char *out, size_t len)
 {
-    if (ngx_quic_init_workers_module(cycle) != NGX_OK
-        || ngx_quic_init_status_module(cycle) != NGX_OK)
-    {
+    size_t     i;
+    ngx_int_t  n;
+
+    if (text->len != 2 * len) {
         return NGX_ERROR;
     }
 
+    for (i = 0; i < len; i++) {
+        n = ngx_hextoi(&text->data[2 * i], 2);
+
+        if (n == NGX_ERROR) {
+            return NGX_ERROR;
+        }
+
+        out[i] = (u_char) n;
+    }
+
     return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_quic_init_module(ngx_cycle_t *cycle)
+{
+    return ngx_quic_init_workers_module(cycle);
 }
 
 
@@ -141,10 +351,10 @@ ngx_quic_init_process(ngx_cycle_t *cycle)
         return NGX_OK;
     }
 
-    if (ngx_quic_init_status(cycle) != NGX_OK
-        || ngx_quic_init_listeners(cycle) != NGX_OK
+    if (ngx_quic_init_listeners(cycle) != NGX_OK
         || ngx_quic_init_cids(cycle) != NGX_OK
-        || ngx_quic_init_workers(cycle) != NGX_OK)
+        || ngx_quic_init_workers(cycle) != NGX_OK
+        || ngx_quic_init_status(cycle) != NGX_OK)
     {
         return NGX_ERROR;
     }
@@ -173,21 +383,23 @@ ngx_quic_init_malloc(void)
 void
 ngx_quic_run(ngx_connection_t *c, ngx_quic_conf_t *conf)
 {
-    size_t                  size;
+    bool                    is_app;
+    size_t                  len;
+    uint64_t                code;
     ngx_int_t               rc;
     quiche_stats            stats;
-    ngx_quic_header_t       pkt;
-    ngx_quic_datagram_t     dgram;
+    const uint8_t          *reason;
+    ngx_quic_admission_t   *admission;
     ngx_quic_connection_t  *qc;
 
     ngx_log_debug0(NGX_LOG_DEBUG_EVENT, c->log, 0, "quic run");
 
-    size = c->buffer->last - c->buffer->pos;
+    admission = ngx_quic_get_admission();
 
-    rc = ngx_quic_admit(c, conf, &pkt, size);
+    rc = ngx_quic_create_connection(c, conf, &admission->pkt);
 
-    if (rc == NGX_OK) {
-        rc = ngx_quic_create_connection(c, conf, &pkt);
+    if (rc == NGX_ERROR) {
+        ngx_quic_status->dropped++;
     }
 
     if (rc != NGX_OK) {
@@ -204,25 +416,18 @@ ngx_quic_run(ngx_connection_t *c, ngx_quic_conf_t *conf)
 
     ngx_add_timer(&qc->close, conf->handshake_timeout);
 
-    dgram.data = c->buffer->pos;
-    dgram.len = size;
-
-    ngx_memcpy(&dgram.from, c->sockaddr, c->socklen);
-    dgram.from_len = c->socklen;
-
-    ngx_memcpy(&dgram.to, c->local_sockaddr, c->local_socklen);
-    dgram.to_len = c->local_socklen;
-
-    ngx_quic_input(c, &dgram);
-
-    ngx_pfree(c->pool, c->buffer->start);
-    c->buffer = NULL;
+    ngx_quic_input(c, admission->dgram);
 
     quiche_conn_stats(qc->conn, &stats);
 
-    if (stats.recv == 0) {
+    /* a handshake that was refused at once counts no packet, but is answered */
+
+    if (stats.recv == 0
+        && !quiche_conn_local_error(qc->conn, &is_app, &code, &reason, &len))
+    {
         ngx_log_error(NGX_LOG_INFO, c->log, 0,
                       "quic failed to decrypt initial packet");
+        ngx_quic_status->dropped++;
         ngx_quic_close_connection(c, NGX_DONE);
     }
 }
@@ -232,14 +437,13 @@ static ngx_int_t
 ngx_quic_create_connection(ngx_connection_t *c, ngx_quic_conf_t *conf,
     ngx_quic_header_t *pkt)
 {
-    u_char                 *id;
     size_t                  len;
     quiche_config          *config;
     ngx_quic_connection_t  *qc;
 
     u_char                  token[NGX_QUIC_SR_TOKEN_LEN];
     u_char                  buf[NGX_MAX_ERROR_STR];
-    u_char                  new_id[NGX_QUIC_CID_LEN];
+    u_char                  id[NGX_QUIC_CID_LEN];
 
     c->log->action = "creating quic connection";
 
@@ -281,27 +485,17 @@ ngx_quic_create_connection(ngx_connection_t *c, ngx_quic_conf_t *conf,
     qc->close.data = c;
     qc->close.handler = ngx_quic_close_handler;
 
-    if (pkt->retried) {
-        /* the client chose what the Retry told it: an ID of ours */
-        id = pkt->dcid;
-        len = pkt->dcid_len;
+    /*
+     * Never an ID that the client has chosen, not even after a Retry: it leads
+     * to this worker, and its reset token is nobody else's.
+     */
 
-        if (len != NGX_QUIC_CID_LEN) {
-            ngx_log_error(NGX_LOG_INFO, c->log, 0,
-                          "quic retried client does not use our cid");
-            return NGX_ERROR;
-        }
-
-    } else {
-        id = new_id;
-        len = NGX_QUIC_CID_LEN;
-
-        if (ngx_quic_new_cid(c->log, id) != NGX_OK) {
-            return NGX_ERROR;
-        }
+    if (ngx_quic_new_cid(c->log, id) != NGX_OK) {
+        return NGX_ERROR;
     }
 
-    if (ngx_quic_new_sr_token(c->log, id, len, conf->sr_token_key, token)
+    if (ngx_quic_new_sr_token(c->log, id, NGX_QUIC_CID_LEN, conf->sr_token_key,
+                              token)
         != NGX_OK)
     {
         return NGX_ERROR;
@@ -317,14 +511,17 @@ ngx_quic_create_connection(ngx_connection_t *c, ngx_quic_conf_t *conf,
 
     /* takes the SSL object over, even if it fails */
 
-    qc->conn = quiche_conn_new_with_tls(id, len, pkt->odcid,
+    qc->conn = quiche_conn_accept_with_tls(id, NGX_QUIC_CID_LEN,
+                                        pkt->odcid,
                                         pkt->retried ? pkt->odcid_len : 0,
+                                        pkt->dcid,
+                                        pkt->retried ? pkt->dcid_len : 0,
                                         c->local_sockaddr, c->local_socklen,
-                                        c->sockaddr, c->socklen,
-                                        config, c->ssl->connection, true);
+                                        c->sockaddr, c->socklen, config,
+                                        c->ssl->connection, pkt->validated);
     if (qc->conn == NULL) {
         ngx_log_error(NGX_LOG_ALERT, c->log, 0,
-                      "quiche_conn_new_with_tls() failed");
+                      "quiche_conn_accept_with_tls() failed");
         c->ssl = NULL;
         return NGX_ERROR;
     }
@@ -332,6 +529,7 @@ ngx_quic_create_connection(ngx_connection_t *c, ngx_quic_conf_t *conf,
     c->udp = &qc->udp;
 
     ngx_quic_status_open(c);
+    ngx_quic_handshake_begins(qc);
 
     len = ngx_quic_early_data_context(conf, buf, sizeof(buf));
 
@@ -345,10 +543,9 @@ ngx_quic_create_connection(ngx_connection_t *c, ngx_quic_conf_t *conf,
         return NGX_ERROR;
     }
 
-    if (!pkt->retried
-        && ngx_quic_listen(c, pkt->dcid, pkt->dcid_len, &qc->initial)
-           != NGX_OK)
-    {
+    /* the client's choice, or the Retry's, until it has seen ours */
+
+    if (ngx_quic_listen(c, pkt->dcid, pkt->dcid_len, &qc->initial) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -368,6 +565,17 @@ ngx_quic_input(ngx_connection_t *c, ngx_quic_datagram_t *dgram)
     qc = ngx_quic_get_connection(c);
 
     c->log->action = "handling quic input";
+
+    /* costs several paths nothing: they have events for what matters */
+
+    if (qc->established
+        && !quiche_conn_is_multipath(qc->conn)
+        && ngx_cmp_sockaddr(&dgram->from.sockaddr, dgram->from_len,
+                            c->sockaddr, c->socklen, 1)
+           != NGX_OK)
+    {
+        qc->moved = 1;
+    }
 
     info.from = &dgram->from.sockaddr;
     info.from_len = dgram->from_len;
@@ -416,7 +624,13 @@ ngx_quic_input_handler(ngx_event_t *rev)
 
     c->close = 0;
 
-    if (!ngx_exiting || !qc->initialized) {
+    if (ngx_exiting && !qc->initialized && !qc->closing) {
+        /* its handshake goes on; it leaves with its first request */
+        qc->leave = 1;
+        return;
+    }
+
+    if (!ngx_exiting) {
         qc->error = NGX_QUIC_ERR_NO_ERROR;
         qc->error_reason = "graceful shutdown";
         ngx_quic_close_connection(c, NGX_ERROR);
@@ -501,6 +715,7 @@ ngx_quic_update_paths(ngx_connection_t *c)
         c->ssl->handshaked = 1;
         changed = 1;
         ngx_quic_status->established++;
+        ngx_quic_handshake_ends(qc);
 
 #if (NGX_DEBUG)
         ngx_ssl_handshake_log(c);
@@ -543,6 +758,12 @@ ngx_quic_update_paths(ngx_connection_t *c)
         }
 
         changed = 1;
+        qc->moved = 1;
+    }
+
+    if (qc->moved) {
+        qc->moved = 0;
+        ngx_quic_update_address(c);
     }
 
     if (quiche_conn_retired_scids(qc->conn)) {
@@ -555,6 +776,80 @@ ngx_quic_update_paths(ngx_connection_t *c)
     }
 
     return NGX_OK;
+}
+
+
+/*
+ * The client's address, for logs, limits and access rules of its next requests,
+ * follows it. But who has shown nothing may have forged his address: until it
+ * is validated, the one before stands for the client. With several paths the
+ * address stays while there is a path from it.
+ */
+
+static void
+ngx_quic_update_address(ngx_connection_t *c)
+{
+    size_t                  i;
+    ngx_uint_t              found;
+    struct sockaddr        *sa;
+    quiche_path_stats       stats, best;
+    ngx_quic_connection_t  *qc;
+
+    qc = ngx_quic_get_connection(c);
+
+    found = 0;
+
+    for (i = 0; quiche_conn_path_stats(qc->conn, i, &stats) == 0; i++) {
+
+        if (!stats.active) {
+            continue;
+        }
+
+        sa = (struct sockaddr *) &stats.peer_addr;
+
+        if (ngx_cmp_sockaddr(sa, stats.peer_addr_len, c->sockaddr, c->socklen,
+                             1)
+            == NGX_OK)
+        {
+            return;
+        }
+
+        /* the port may change at once: it says nothing about who it is */
+
+        if (stats.validation_state < NGX_QUIC_PATH_ADDRESS_VALIDATED
+            && ngx_cmp_sockaddr(sa, stats.peer_addr_len, c->sockaddr,
+                                c->socklen, 0)
+               != NGX_OK)
+        {
+            continue;
+        }
+
+        if (!found || stats.path_id < best.path_id) {
+            best = stats;
+            found = 1;
+        }
+    }
+
+    if (found) {
+        ngx_quic_set_address(c, &best.peer_addr, best.peer_addr_len);
+    }
+}
+
+
+static void
+ngx_quic_set_address(ngx_connection_t *c, struct sockaddr_storage *sa,
+    socklen_t len)
+{
+    ngx_memcpy(c->sockaddr, sa, len);
+    c->socklen = len;
+
+    if (c->addr_text.data) {
+        c->addr_text.len = ngx_sock_ntop(c->sockaddr, c->socklen,
+                                         c->addr_text.data,
+                                         NGX_SOCKADDR_STRLEN, 0);
+    }
+
+    ngx_log_error(NGX_LOG_INFO, c->log, 0, "quic client migrated");
 }
 
 
@@ -579,6 +874,15 @@ ngx_quic_push_handler(ngx_event_t *ev)
 
     c = ev->data;
     qc = ngx_quic_get_connection(c);
+
+    if (qc->leave && qc->client_bidi && !qc->closing) {
+        /* the first request has begun */
+        qc->leave = 0;
+
+        if (qc->conf->shutdown) {
+            qc->conf->shutdown(c);
+        }
+    }
 
     ngx_quic_output(c);
 
@@ -818,6 +1122,7 @@ ngx_quic_close_connection(ngx_connection_t *c, ngx_int_t rc)
         ngx_del_timer(&qc->close);
     }
 
+    ngx_quic_handshake_ends(qc);
     ngx_quic_status_close(c);
     ngx_quic_close_cids(c);
     ngx_quic_free_pending(qc);
@@ -826,6 +1131,11 @@ ngx_quic_close_connection(ngx_connection_t *c, ngx_int_t rc)
 
     ngx_ssl_ocsp_cleanup(c);
     c->ssl = NULL;
+
+    if (ngx_quic_conn_has_panicked(qc->conn)) {
+        ngx_log_error(NGX_LOG_ALERT, c->log, 0,
+                      "quic transport panicked, connection given up");
+    }
 
     quiche_conn_free(qc->conn);
     qc->conn = NULL;

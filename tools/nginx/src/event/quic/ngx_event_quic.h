@@ -33,6 +33,11 @@
 
 #define NGX_QUIC_MAX_PATHS                   64
 
+/* quic_retry */
+#define NGX_QUIC_RETRY_OFF                   0
+#define NGX_QUIC_RETRY_ON                    1
+#define NGX_QUIC_RETRY_AUTO                  2
+
 
 typedef ngx_int_t (*ngx_quic_init_pt)(ngx_connection_t *c);
 typedef void (*ngx_quic_shutdown_pt)(ngx_connection_t *c);
@@ -41,13 +46,14 @@ typedef void (*ngx_quic_shutdown_pt)(ngx_connection_t *c);
 typedef struct {
     ngx_ssl_t                     *ssl;
 
-    ngx_flag_t                     retry;
+    ngx_uint_t                     retry;
     ngx_flag_t                     gso_enabled;
     ngx_flag_t                     disable_active_migration;
     ngx_msec_t                     handshake_timeout;
     ngx_msec_t                     idle_timeout;
     ngx_str_t                      host_key;
     size_t                         stream_buffer_size;
+    size_t                         receive_window;  /* of a stream */
     ngx_uint_t                     max_concurrent_streams_bidi;
     ngx_uint_t                     max_concurrent_streams_uni;
     ngx_uint_t                     active_connection_id_limit;
@@ -59,10 +65,12 @@ typedef struct {
     ngx_uint_t                     max_paths;
     ngx_str_t                      congestion_control;   /* ends with '\0' */
     ngx_str_t                      scheduler;            /* ends with '\0' */
+    size_t                         send_budget;          /* of a worker, or 0 */
 
     ngx_quic_init_pt               init;
     ngx_quic_shutdown_pt           shutdown;
 
+    ngx_uint_t                     random_host_key;  /* unsigned :1; */
     u_char                         av_token_key[NGX_QUIC_AV_KEY_LEN];
     u_char                         sr_token_key[NGX_QUIC_SR_KEY_LEN];
 
@@ -100,6 +108,14 @@ void ngx_quic_cancelable_stream(ngx_connection_t *c);
 ngx_int_t ngx_quic_derive_key(ngx_log_t *log, const char *label,
     ngx_str_t *secret, ngx_str_t *salt, u_char *out, size_t len);
 
+struct ngx_listening_s;
+
+/* the settings of the server that a datagram to this address reaches, or NULL */
+typedef ngx_quic_conf_t *(*ngx_quic_find_conf_pt)(
+    struct ngx_listening_s *ls, struct sockaddr *local);
+
+extern ngx_quic_find_conf_pt  ngx_quic_find_conf;
+
 /* called by a module that comes after the event modules */
 ngx_int_t ngx_quic_init_process(ngx_cycle_t *cycle);
 void ngx_quic_exit_process(ngx_cycle_t *cycle);
@@ -113,10 +129,19 @@ ngx_int_t ngx_quic_check_congestion_control(ngx_str_t *name, u_char *reason,
 ngx_int_t ngx_quic_check_scheduler(ngx_str_t *name, u_char *reason,
     size_t size);
 
-/* what a status page shows; text ends with '\0' */
+/* what a status page shows; text ends with '\0', and nothing is a pointer: each
+ * worker has it in a file of its own, which others read */
 
 #define NGX_QUIC_STATUS_PATHS        8
 #define NGX_QUIC_STATUS_CONNECTIONS  128
+
+#define NGX_QUIC_STATUS_AVAILABLE    0
+#define NGX_QUIC_STATUS_BACKUP       1
+
+#define NGX_QUIC_HEALTH_HEALTHY      0
+#define NGX_QUIC_HEALTH_SUSPECT      1
+#define NGX_QUIC_HEALTH_FAILED       2
+#define NGX_QUIC_HEALTH_RECOVERING   3
 
 typedef struct {
     uint64_t                       id;
@@ -125,8 +150,8 @@ typedef struct {
     uint64_t                       lost;         /* octets */
     uint64_t                       rtt;          /* microseconds */
     uint64_t                       window;       /* octets */
-    const char                    *status;
-    const char                    *health;
+    uint32_t                       status;       /* NGX_QUIC_STATUS_... */
+    uint32_t                       health;       /* NGX_QUIC_HEALTH_... */
     u_char                         local[NGX_SOCKADDR_STRLEN + 1];
     u_char                         peer[NGX_SOCKADDR_STRLEN + 1];
 } ngx_quic_path_info_t;
@@ -142,10 +167,15 @@ typedef struct {
 } ngx_quic_info_t;
 
 /* counters since the worker's start, but for those of what there is now */
+#define NGX_QUIC_STATUS_VERSION      2
+
 typedef struct {
-    uint32_t                       generation;
+    uint32_t                       version;      /* NGX_QUIC_STATUS_VERSION */
+    uint32_t                       size;         /* of all this */
     ngx_pid_t                      pid;
-    ngx_msec_t                     updated;
+    ngx_uint_t                     worker;
+    uint64_t                       generation;   /* of the configuration */
+    uint64_t                       draining;     /* 1 if it is about to exit */
     uint64_t                       connections;  /* now */
     uint64_t                       multipath;    /* now */
     uint64_t                       paths;        /* now */
@@ -154,12 +184,25 @@ typedef struct {
     uint64_t                       retries;
     uint64_t                       resets;
     uint64_t                       handed_over;
+    uint64_t                       handover_received;
+    uint64_t                       handover_dropped;
+    uint64_t                       dropped;
     uint64_t                       blocked;
+    uint64_t                       send_budget;  /* octets, or 0 */
+    uint64_t                       send_held;    /* octets, now */
+    uint64_t                       send_holders; /* now */
     uint64_t                       sent[NGX_QUIC_STATUS_PATHS];      /* octets */
     uint64_t                       received[NGX_QUIC_STATUS_PATHS];  /* octets */
-    ngx_uint_t                     nconnections;
+    ngx_uint_t                     nconnections; /* of the list */
     ngx_quic_info_t                list[NGX_QUIC_STATUS_CONNECTIONS];
 } ngx_quic_status_t;
+
+/* what ngx_quic_get_status() has read */
+typedef struct {
+    ngx_quic_status_t             *status;       /* but for the list */
+    ngx_quic_info_t               *list;
+    ngx_uint_t                     nlist;
+} ngx_quic_worker_status_t;
 
 /* the paths of a connection or a stream's connection; the number of them */
 ngx_uint_t ngx_quic_get_paths(ngx_connection_t *c, ngx_quic_path_info_t *paths,
@@ -170,7 +213,11 @@ ngx_uint_t ngx_quic_is_multipath(ngx_connection_t *c);
 /* asks for the tables to be kept up to date: while reading the configuration */
 void ngx_quic_enable_status(void);
 
-/* the worker's table, or NULL; this worker's is brought up to date */
-ngx_quic_status_t *ngx_quic_get_status(ngx_uint_t worker);
+/*
+ * The tables of all workers, draining ones and those of other binaries included,
+ * by worker and then by age; without the lists of connections, or with what there
+ * is of each. NULL if there is no memory.
+ */
+ngx_array_t *ngx_quic_get_status(ngx_pool_t *pool, ngx_uint_t lists);
 
 #endif /* _NGX_EVENT_QUIC_H_INCLUDED_ */

@@ -4,7 +4,7 @@
  * Copyright (C) 2026, the mpq authors
  *
  * "quic_bpf on": the kernel gives each datagram to the socket of the worker
- * that its Destination Connection ID names (ngx_event_quic_connection.h).
+ * that its Destination Connection ID leads to (ngx_event_quic_connection.h).
  *
  * Each listening address has a group of sockets, one for each worker, and gets
  * a program and a map from worker number to socket. Sockets are inherited over
@@ -28,8 +28,12 @@
 #define SO_ATTACH_REUSEPORT_EBPF  52
 #endif
 
-/* the program's stack: the packet's first octets, and the key of the map */
-#define NGX_QUIC_BPF_PKT      -32
+/* the program's stack: the packet's first octets, the connection ID, so that
+ * what is hashed is aligned, and the key of the map */
+#define NGX_QUIC_BPF_PKT      -40
+#define NGX_QUIC_BPF_CID      -25
+#define NGX_QUIC_BPF_BLOCK    (NGX_QUIC_BPF_CID + NGX_QUIC_CID_BLOCK)
+#define NGX_QUIC_BPF_ROUTE    (NGX_QUIC_BPF_CID + NGX_QUIC_CID_ROUTE)
 #define NGX_QUIC_BPF_KEY      -4
 
 /* offsets in a packet; it is after the UDP header */
@@ -50,6 +54,7 @@ typedef struct {
 static void *ngx_quic_bpf_create_conf(ngx_cycle_t *cycle);
 static ngx_int_t ngx_quic_bpf_module_init(ngx_cycle_t *cycle);
 static ngx_int_t ngx_quic_bpf_attach(ngx_cycle_t *cycle, ngx_listening_t *ls);
+static void ngx_quic_bpf_set_key(void);
 static void ngx_quic_bpf_close(ngx_log_t *log, int fd);
 
 
@@ -93,12 +98,18 @@ ngx_module_t  ngx_quic_bpf_module = {
     { code, BPF_REG_##dst, BPF_REG_##src, off, imm }
 
 #define LOAD_U8(dst, off)           insn(BPF_LDX|BPF_MEM|BPF_B, dst, 10, off, 0)
+#define LOAD_U64(dst, off)          insn(BPF_LDX|BPF_MEM|BPF_DW, dst, 10, off, 0)
 #define STORE_U32(off, src)         insn(BPF_STX|BPF_MEM|BPF_W, 10, src, off, 0)
 #define MOVE(dst, src)              insn(BPF_ALU64|BPF_MOV|BPF_X, dst, src, 0, 0)
 #define SET(dst, imm)               insn(BPF_ALU64|BPF_MOV|BPF_K, dst, 0, 0, imm)
 #define ADD(dst, imm)               insn(BPF_ALU64|BPF_ADD|BPF_K, dst, 0, 0, imm)
+#define ADD_TO(dst, src)            insn(BPF_ALU64|BPF_ADD|BPF_X, dst, src, 0, 0)
+#define AND(dst, imm)               insn(BPF_ALU64|BPF_AND|BPF_K, dst, 0, 0, imm)
 #define SHIFT(dst, imm)             insn(BPF_ALU64|BPF_LSH|BPF_K, dst, 0, 0, imm)
+#define SHIFT_RIGHT(dst, imm)       insn(BPF_ALU64|BPF_RSH|BPF_K, dst, 0, 0, imm)
 #define OR(dst, src)                insn(BPF_ALU64|BPF_OR|BPF_X, dst, src, 0, 0)
+#define XOR(dst, src)               insn(BPF_ALU64|BPF_XOR|BPF_X, dst, src, 0, 0)
+#define LITTLE_ENDIAN_64(dst)       insn(BPF_ALU|BPF_END|BPF_TO_LE, dst, 0, 0, 64)
 #define IF_BITS(a, imm, to)         insn(BPF_JMP|BPF_JSET|BPF_K, a, 0, to, imm)
 #define IF_NOT(a, imm, to)          insn(BPF_JMP|BPF_JNE|BPF_K, a, 0, to, imm)
 #define GOTO(to)                    insn(BPF_JMP|BPF_JA, 0, 0, to, 0)
@@ -107,11 +118,26 @@ ngx_module_t  ngx_quic_bpf_module = {
 /* two instructions; the loader puts the map's descriptor in */
 #define LOAD_MAP(dst)               insn(BPF_LD|BPF_IMM|BPF_DW, dst, 0, 0, 0), \
                                     insn(0, 0, 0, 0, 0)
+/* the same, for a constant */
+#define SET_U64(dst)                LOAD_MAP(dst)
+
+#define ROTATE(dst, n)              MOVE(5, dst), SHIFT(dst, n),              \
+                                    SHIFT_RIGHT(5, 64 - (n)), OR(dst, 5)
+
+/* SipHash (Aumasson and Bernstein, 2012); its v0 to v3 are in 1 to 4 */
+#define SIP_ROUND                                                             \
+    ADD_TO(1, 2), ROTATE(2, 13), XOR(2, 1), ROTATE(1, 32),                    \
+    ADD_TO(3, 4), ROTATE(4, 16), XOR(4, 3),                                   \
+    ADD_TO(1, 4), ROTATE(4, 21), XOR(4, 1),                                   \
+    ADD_TO(3, 2), ROTATE(2, 17), XOR(2, 3), ROTATE(3, 32)
+
+/* SipHash-2-4 */
+#define SIP_COMPRESS(word)  XOR(4, word), SIP_ROUND, SIP_ROUND, XOR(1, word)
 
 /*
- * Jumps are relative to the next instruction, as the numbers on the left. What
- * the kernel segments is not in the directly accessible part of a packet, so
- * that is not used.
+ * Jumps are relative to the next instruction, as the numbers on the left; none
+ * is longer than to "hash". What the kernel segments is not in the directly
+ * accessible part of a packet, so that is not used.
  */
 
 static struct bpf_insn  ngx_quic_bpf_code[] = {
@@ -119,48 +145,85 @@ static struct bpf_insn  ngx_quic_bpf_code[] = {
     /*  1 */ SET(2, NGX_QUIC_BPF_UDP),
     /*  2 */ MOVE(3, 10),
     /*  3 */ ADD(3, NGX_QUIC_BPF_PKT),
-    /*  4 */ SET(4, NGX_QUIC_BPF_SHORT + NGX_QUIC_CID_LEN),
+    /*  4 */ SET(4, NGX_QUIC_BPF_LONG),
     /*  5 */ CALL(BPF_FUNC_skb_load_bytes),
-    /*  6 */ IF_NOT(0, 0, 26),                        /* pass: too short */
-    /*  7 */ LOAD_U8(3, NGX_QUIC_BPF_PKT),
-    /*  8 */ IF_BITS(3, 0x80, 3),                     /* long */
-    /*  9 */ LOAD_U8(5, NGX_QUIC_BPF_PKT + NGX_QUIC_BPF_SHORT
-                        + NGX_QUIC_CID_WORKER),
-    /* 10 */ LOAD_U8(4, NGX_QUIC_BPF_PKT + NGX_QUIC_BPF_SHORT
-                        + NGX_QUIC_CID_WORKER + 1),
-    /* 11 */ GOTO(11),                                /* key */
-    /* 12    long: */
+    /*  6 */ IF_NOT(0, 0, 14),                        /* pass: too short */
+    /*  7 */ SET(2, NGX_QUIC_BPF_UDP + NGX_QUIC_BPF_SHORT),
+    /*  8 */ LOAD_U8(3, NGX_QUIC_BPF_PKT),
+    /*  9 */ IF_BITS(3, 0x80, 1),                     /* long */
+    /* 10 */ GOTO(3),                                 /* load */
+    /* 11    long: */
+             SET(2, NGX_QUIC_BPF_UDP + NGX_QUIC_BPF_LONG),
+    /* 12 */ LOAD_U8(3, NGX_QUIC_BPF_PKT + NGX_QUIC_BPF_DCIL),
+    /* 13 */ IF_NOT(3, NGX_QUIC_CID_LEN, 7),          /* pass: not ours */
+    /* 14    load: */
              MOVE(1, 6),
-    /* 13 */ SET(2, NGX_QUIC_BPF_UDP),
-    /* 14 */ MOVE(3, 10),
-    /* 15 */ ADD(3, NGX_QUIC_BPF_PKT),
-    /* 16 */ SET(4, NGX_QUIC_BPF_LONG + NGX_QUIC_CID_LEN),
-    /* 17 */ CALL(BPF_FUNC_skb_load_bytes),
-    /* 18 */ IF_NOT(0, 0, 14),                        /* pass: too short */
-    /* 19 */ LOAD_U8(3, NGX_QUIC_BPF_PKT + NGX_QUIC_BPF_DCIL),
-    /* 20 */ IF_NOT(3, NGX_QUIC_CID_LEN, 12),         /* pass: not ours */
-    /* 21 */ LOAD_U8(5, NGX_QUIC_BPF_PKT + NGX_QUIC_BPF_LONG
-                        + NGX_QUIC_CID_WORKER),
-    /* 22 */ LOAD_U8(4, NGX_QUIC_BPF_PKT + NGX_QUIC_BPF_LONG
-                        + NGX_QUIC_CID_WORKER + 1),
-    /* 23    key: */
-             SHIFT(5, 8),
-    /* 24 */ OR(5, 4),
-    /* 25 */ STORE_U32(NGX_QUIC_BPF_KEY, 5),
-    /* 26 */ MOVE(1, 6),
-    /* 27 */ LOAD_MAP(2),
-    /* 29 */ MOVE(3, 10),
-    /* 30 */ ADD(3, NGX_QUIC_BPF_KEY),
-    /* 31 */ SET(4, 0),
-    /* 32 */ CALL(BPF_FUNC_sk_select_reuseport),
-    /* 33    pass, to the kernel's choice if none was made: */
+    /* 15 */ MOVE(3, 10),
+    /* 16 */ ADD(3, NGX_QUIC_BPF_CID),
+    /* 17 */ SET(4, NGX_QUIC_CID_LEN),
+    /* 18 */ CALL(BPF_FUNC_skb_load_bytes),
+    /* 19 */ IF_NOT(0, 0, 1),                         /* pass: too short */
+    /* 20 */ GOTO(2),                                 /* hash */
+    /* 21    pass, to the kernel's choice: */
              SET(0, SK_PASS),
-    /* 34 */ EXIT
+    /* 22 */ EXIT,
+    /* 23    hash: */
+             LOAD_U64(7, NGX_QUIC_BPF_BLOCK),
+    /* 24 */ LITTLE_ENDIAN_64(7),
+    /* 25 */ LOAD_U64(8, NGX_QUIC_BPF_BLOCK + 8),
+    /* 26 */ LITTLE_ENDIAN_64(8),
+    /* 27 */ SET_U64(1),
+    /* 29 */ SET_U64(2),
+    /* 31 */ SET_U64(3),
+    /* 33 */ SET_U64(4),
+    /* 35 */ SIP_COMPRESS(7),
+             SIP_COMPRESS(8),
+             /* the last word: the length */
+             SET(7, NGX_QUIC_CID_BLOCK_LEN),
+             SHIFT(7, 56),
+             SIP_COMPRESS(7),
+             SET(5, 0xff),
+             XOR(3, 5),
+             SIP_ROUND,
+             SIP_ROUND,
+             SIP_ROUND,
+             SIP_ROUND,
+             XOR(1, 2),
+             XOR(3, 4),
+             XOR(1, 3),
+             /* the number of the worker, above the random one */
+             AND(1, NGX_QUIC_ROUTE_MASK),
+             LOAD_U8(2, NGX_QUIC_BPF_ROUTE),
+             SHIFT(2, 16),
+             LOAD_U8(3, NGX_QUIC_BPF_ROUTE + 1),
+             SHIFT(3, 8),
+             OR(2, 3),
+             LOAD_U8(3, NGX_QUIC_BPF_ROUTE + 2),
+             OR(2, 3),
+             XOR(1, 2),
+             SHIFT_RIGHT(1, NGX_QUIC_ROUTE_SHIFT),
+             STORE_U32(NGX_QUIC_BPF_KEY, 1),
+             MOVE(1, 6),
+             LOAD_MAP(2),
+             MOVE(3, 10),
+             ADD(3, NGX_QUIC_BPF_KEY),
+             SET(4, 0),
+             CALL(BPF_FUNC_sk_select_reuseport),
+             /* to the kernel's choice if none was made */
+             SET(0, SK_PASS),
+             EXIT
 };
+
+#define NGX_QUIC_BPF_LEN                                                      \
+    (sizeof(ngx_quic_bpf_code) / sizeof(ngx_quic_bpf_code[0]))
+
+/* where SET_U64(1) is, and the map, from the end */
+#define NGX_QUIC_BPF_STATE    27
+#define NGX_QUIC_BPF_MAP_INSN (NGX_QUIC_BPF_LEN - 8)
 
 
 static ngx_bpf_reloc_t  ngx_quic_bpf_relocs[] = {
-    { NGX_QUIC_BPF_MAP, 27 }
+    { NGX_QUIC_BPF_MAP, NGX_QUIC_BPF_MAP_INSN }
 };
 
 
@@ -168,7 +231,7 @@ static ngx_bpf_program_t  ngx_quic_bpf_program = {
     .relocs = ngx_quic_bpf_relocs,
     .nrelocs = 1,
     .ins = ngx_quic_bpf_code,
-    .nins = sizeof(ngx_quic_bpf_code) / sizeof(ngx_quic_bpf_code[0]),
+    .nins = NGX_QUIC_BPF_LEN,
     .license = "BSD",
     .type = BPF_PROG_TYPE_SK_REUSEPORT,
 };
@@ -237,6 +300,36 @@ ngx_quic_bpf_module_init(ngx_cycle_t *cycle)
 }
 
 
+/* the initial state of SipHash with the key that connection IDs are made with */
+
+static void
+ngx_quic_bpf_set_key(void)
+{
+    size_t            i, k;
+    uint64_t          key[2], word;
+    struct bpf_insn  *insn;
+
+    static const uint64_t  initial[] = {
+        0x736f6d6570736575, 0x646f72616e646f6d,
+        0x6c7967656e657261, 0x7465646279746573
+    };
+
+    ngx_memzero(key, sizeof(key));
+
+    for (i = 0; i < NGX_QUIC_ROUTE_KEY_LEN; i++) {
+        key[i / 8] |= (uint64_t) ngx_quic_route_key[i] << 8 * (i % 8);
+    }
+
+    for (k = 0; k < 4; k++) {
+        word = initial[k] ^ key[k % 2];
+        insn = &ngx_quic_bpf_code[NGX_QUIC_BPF_STATE + 2 * k];
+
+        insn[0].imm = (int32_t) (uint32_t) word;
+        insn[1].imm = (int32_t) (uint32_t) (word >> 32);
+    }
+}
+
+
 /* for the group of sockets with the address of "first", its first one */
 
 static ngx_int_t
@@ -283,6 +376,8 @@ ngx_quic_bpf_attach(ngx_cycle_t *cycle, ngx_listening_t *first)
             goto done;
         }
     }
+
+    ngx_quic_bpf_set_key();
 
     ngx_bpf_program_link(&ngx_quic_bpf_program, NGX_QUIC_BPF_MAP, map);
 

@@ -19,6 +19,10 @@
 static void ngx_quic_free_transport_config(void *data);
 
 
+/* of all connections of this worker */
+quiche_send_budget  *ngx_quic_send_budget;
+
+
 ngx_int_t
 ngx_quic_check_congestion_control(ngx_str_t *name, u_char *reason, size_t size)
 {
@@ -46,7 +50,7 @@ ngx_quic_check_scheduler(ngx_str_t *name, u_char *reason, size_t size)
 quiche_config *
 ngx_quic_transport_config(ngx_quic_conf_t *conf, ngx_log_t *log)
 {
-    size_t               window;
+    size_t               window, max;
     quiche_config       *config;
     ngx_pool_cleanup_t  *cln;
 
@@ -69,6 +73,8 @@ ngx_quic_transport_config(ngx_quic_conf_t *conf, ngx_log_t *log)
              * (conf->max_concurrent_streams_bidi
                 + conf->max_concurrent_streams_uni);
 
+    max = ngx_max(conf->receive_window, conf->stream_buffer_size);
+
     quiche_config_set_max_idle_timeout(config, conf->idle_timeout);
     quiche_config_set_max_recv_udp_payload_size(config,
                                                NGX_QUIC_MAX_UDP_PAYLOAD_SIZE);
@@ -76,14 +82,16 @@ ngx_quic_transport_config(ngx_quic_conf_t *conf, ngx_log_t *log)
     quiche_config_discover_pmtu(config, true);
 
     quiche_config_set_initial_max_data(config, window);
-    quiche_config_set_max_connection_window(config, window);
+    quiche_config_set_max_connection_window(config, ngx_max(window, 2 * max));
     quiche_config_set_initial_max_stream_data_bidi_local(config,
                                                      conf->stream_buffer_size);
     quiche_config_set_initial_max_stream_data_bidi_remote(config,
                                                      conf->stream_buffer_size);
     quiche_config_set_initial_max_stream_data_uni(config,
                                                   conf->stream_buffer_size);
-    quiche_config_set_max_stream_window(config, conf->stream_buffer_size);
+
+    /* grows from there while nginx takes what comes within two round trips */
+    quiche_config_set_max_stream_window(config, max);
 
     /* short responses need no packet each */
     quiche_config_set_share_packets(config, true);
@@ -118,6 +126,16 @@ ngx_quic_transport_config(ngx_quic_conf_t *conf, ngx_log_t *log)
                       "quic transport settings are not valid");
         quiche_config_free(config);
         return NULL;
+    }
+
+    /* servers have it from the same directive of the http block */
+
+    if (conf->send_budget && ngx_quic_send_budget == NULL) {
+        ngx_quic_send_budget = quiche_send_budget_new(conf->send_budget);
+    }
+
+    if (ngx_quic_send_budget) {
+        quiche_config_set_send_budget(config, ngx_quic_send_budget);
     }
 
     cln->handler = ngx_quic_free_transport_config;

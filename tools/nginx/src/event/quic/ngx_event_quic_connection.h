@@ -6,7 +6,8 @@
  * only.
  *
  *   ngx_event_quic.c          a connection's life: run, events, close
- *   ngx_event_quic_udp.c      datagrams in: sockets, dispatch, accept
+ *   ngx_event_quic_udp.c      datagrams in: sockets, dispatch
+ *   ngx_event_quic_accept.c   datagrams that may begin a connection
  *   ngx_event_quic_packet.c   datagrams that belong to no connection
  *   ngx_event_quic_output.c   datagrams out: batches, GSO, what must wait
  *   ngx_event_quic_streams.c  streams as nginx connections
@@ -26,7 +27,9 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <openssl/aes.h>
 #include <quiche.h>
+#include <ngx_event_quic_guard.h>
 
 
 #define NGX_QUIC_MAX_CID_LEN             QUICHE_MAX_CONN_ID_LEN
@@ -35,27 +38,49 @@
 /*
  * Connection IDs that we issue:
  *
- *   octets  0      1..4        5..6     7..10     11..19
- *           first  server ID   worker   process   random
+ *   octets  0      1..4        5..16    17..19
+ *           first  server ID   nonce    route
  *
- * - first and server ID are those of QUIC-LB (draft-ietf-quic-load-balancers):
- *   the configuration's number in the upper three bits of the first octet and
- *   the plaintext server ID, or "unroutable" (0b111) and random octets.
- * - worker is the worker's number, by which the eBPF program finds the socket.
- * - process tells workers of the same number apart: those before and after a
- *   reload or an upgrade, for instance.
+ * - the first 17 are those of QUIC-LB (draft-ietf-quic-load-balancers, Section
+ *   5): the configuration's number in the upper three bits of the first octet,
+ *   then server ID and nonce, encrypted in a single pass if there is a key; or
+ *   "unroutable" (0b111), and all the rest random.
+ * - route is what that draft lets a server append for its own use: the process,
+ *   XORed with a keyed hash of the octets 1..16, so that nothing links two IDs
+ *   of a connection (RFC 9000, 5.1). A process is the worker's number, by which
+ *   the eBPF program finds the socket, and a random number, which tells workers
+ *   of the same number apart: those before and after a reload, for instance.
  */
 #define NGX_QUIC_CID_LEN                 20
 #define NGX_QUIC_CID_SERVER              1
 #define NGX_QUIC_CID_SERVER_LEN          4
-#define NGX_QUIC_CID_WORKER              5
-#define NGX_QUIC_CID_PROCESS             7
+#define NGX_QUIC_CID_BLOCK               1
+#define NGX_QUIC_CID_BLOCK_LEN           16
+#define NGX_QUIC_CID_ROUTE               17
+
+#define NGX_QUIC_ROUTE_BITS              24
+#define NGX_QUIC_ROUTE_MASK              0xffffff
+#define NGX_QUIC_ROUTE_SHIFT             12    /* below: the random number */
+#define NGX_QUIC_ROUTE_KEY_LEN           16
 
 #define NGX_QUIC_LB_UNROUTABLE           0xe0
+#define NGX_QUIC_LB_SHIFT                5
+#define NGX_QUIC_LB_KEY_LEN              16
+
+/* what fits into a socket's name, with a process in it */
+#define NGX_QUIC_HANDOVER_PATH_LEN       (108 - sizeof("/012345.status"))
+
+/* how a datagram came to this worker */
+#define NGX_QUIC_HOP_NONE                0     /* from the network */
+#define NGX_QUIC_HOP_OWNER               1     /* its ID leads to this worker */
+#define NGX_QUIC_HOP_CLIENT              2     /* this worker is to accept it */
 
 #define NGX_QUIC_MAX_TOKEN_SIZE          64
 /* IV, SHA-1 of the address, expiry, kind, length and original DCID, tag */
 #define NGX_QUIC_TOKEN_BUF_SIZE          (12 + NGX_QUIC_MAX_TOKEN_SIZE + 16)
+
+/* without an original DCID, so it tells tokens of NEW_TOKEN and Retry apart */
+#define NGX_QUIC_NEW_TOKEN_SIZE          (12 + 20 + sizeof(time_t) + 2 + 16)
 
 /* quiche's packet types */
 #define NGX_QUIC_PKT_INITIAL             1
@@ -65,12 +90,18 @@
 #define NGX_QUIC_PKT_SHORT               5
 #define NGX_QUIC_PKT_NEGOTIATION         6
 
+/* quiche's validation_state: from here on the address is the client's */
+#define NGX_QUIC_PATH_ADDRESS_VALIDATED  2
+
 #define NGX_QUIC_ERR_NO_ERROR            0x00
 #define NGX_QUIC_ERR_INTERNAL_ERROR      0x01
 #define NGX_QUIC_ERR_CONNECTION_REFUSED  0x02
 #define NGX_QUIC_ERR_INVALID_TOKEN       0x0b
 
 #define ngx_quic_long_pkt(first)         ((first) & 0x80)
+
+
+extern ngx_module_t  ngx_quic_module;
 
 
 typedef struct ngx_quic_connection_s  ngx_quic_connection_t;
@@ -80,7 +111,13 @@ typedef struct ngx_quic_pending_s     ngx_quic_pending_t;
 /* of the whole process */
 typedef struct {
     u_char                        server_id[NGX_QUIC_CID_SERVER_LEN];
-    ngx_uint_t                    has_server_id;  /* unsigned :1; */
+    ngx_uint_t                    lb_config;      /* QUIC-LB's number of it */
+    AES_KEY                       lb_key;
+    unsigned                      has_server_id:1;
+    unsigned                      has_lb_config:1;
+    unsigned                      has_lb_key:1;
+
+    ngx_path_t                   *handover_path;  /* NULL without QUIC */
 } ngx_quic_main_conf_t;
 
 
@@ -111,6 +148,13 @@ typedef struct {
     unsigned                      validated:1;
     unsigned                      retried:1;
 } ngx_quic_header_t;
+
+
+/* a client's first datagram, with which a connection begins */
+typedef struct {
+    ngx_quic_header_t             pkt;
+    ngx_quic_datagram_t          *dgram;
+} ngx_quic_admission_t;
 
 
 /* a connection ID that leads to a connection of this worker */
@@ -158,10 +202,14 @@ struct ngx_quic_connection_s {
     const char                   *shutdown_reason;
 
     unsigned                      error_app:1;
+    unsigned                      handshaking:1;
+    unsigned                      moved:1;     /* datagrams of another address */
+    unsigned                      no_gso:1;
     unsigned                      initializing:1;
     unsigned                      initialized:1;
     unsigned                      established:1;
     unsigned                      shutdown:1;
+    unsigned                      leave:1;     /* to shut down a little later */
     unsigned                      closing:1;   /* no streams any more */
     unsigned                      abort:1;     /* no waiting for stray packets */
 };
@@ -182,7 +230,15 @@ ngx_int_t ngx_quic_init_listeners(ngx_cycle_t *cycle);
 ngx_listening_t *ngx_quic_find_listening(struct sockaddr *local,
     socklen_t len);
 void ngx_quic_dispatch(ngx_listening_t *ls, ngx_quic_datagram_t *dgram,
-    ngx_uint_t handed_over);
+    ngx_uint_t hops);
+void ngx_quic_drain_listeners(void);
+
+/* ngx_event_quic_accept.c */
+void ngx_quic_accept(ngx_listening_t *ls, ngx_quic_datagram_t *dgram);
+ngx_quic_admission_t *ngx_quic_get_admission(void);
+void ngx_quic_handshake_begins(ngx_quic_connection_t *qc);
+void ngx_quic_handshake_ends(ngx_quic_connection_t *qc);
+ngx_uint_t ngx_quic_wants_retry(ngx_quic_conf_t *conf);
 
 /* ngx_event_quic_packet.c */
 ngx_int_t ngx_quic_parse_header(ngx_quic_datagram_t *dgram,
@@ -205,9 +261,12 @@ ngx_int_t ngx_quic_close_streams(ngx_connection_t *c);
 ngx_int_t ngx_quic_streams_done(ngx_quic_connection_t *qc);
 
 /* ngx_event_quic_connid.c */
+extern u_char  ngx_quic_route_key[NGX_QUIC_ROUTE_KEY_LEN];
+
 ngx_int_t ngx_quic_init_cids(ngx_cycle_t *cycle);
 ngx_connection_t *ngx_quic_find_connection(u_char *id, size_t len);
 ngx_int_t ngx_quic_new_cid(ngx_log_t *log, u_char *id);
+uint32_t ngx_quic_cid_process(u_char *id);
 ngx_int_t ngx_quic_listen(ngx_connection_t *c, u_char *id, size_t len,
     ngx_quic_cid_t **cid);
 void ngx_quic_supply_cids(ngx_connection_t *c);
@@ -216,37 +275,43 @@ void ngx_quic_forget_initial_cid(ngx_connection_t *c);
 void ngx_quic_close_cids(ngx_connection_t *c);
 
 /* ngx_event_quic_workers.c */
-extern uint32_t  ngx_quic_process;
+extern uint32_t   ngx_quic_process;     /* what its connection IDs lead to */
+extern uint64_t   ngx_quic_generation;  /* of the configuration, from 1 */
+extern ngx_str_t  ngx_quic_handover_dir;
 
 ngx_int_t ngx_quic_init_workers_module(ngx_cycle_t *cycle);
 ngx_int_t ngx_quic_init_workers(ngx_cycle_t *cycle);
 ngx_int_t ngx_quic_hand_over(ngx_quic_datagram_t *dgram, u_char *cid,
     ngx_log_t *log);
-ngx_int_t ngx_quic_hand_over_to_successor(ngx_quic_datagram_t *dgram,
-    ngx_log_t *log);
+ngx_int_t ngx_quic_hand_over_client(ngx_listening_t *ls,
+    ngx_quic_datagram_t *dgram, u_char *dcid, size_t len, ngx_log_t *log);
 
 /* ngx_event_quic_status.c */
 extern ngx_quic_status_t  *ngx_quic_status;      /* of this worker */
 
-ngx_int_t ngx_quic_init_status_module(ngx_cycle_t *cycle);
 ngx_int_t ngx_quic_init_status(ngx_cycle_t *cycle);
+void ngx_quic_close_status(void);
 void ngx_quic_status_open(ngx_connection_t *c);
 void ngx_quic_status_close(ngx_connection_t *c);
 
 /* ngx_event_quic_tokens.c */
+extern u_char  ngx_quic_retry_key[NGX_QUIC_AV_KEY_LEN];
+
 ngx_int_t ngx_quic_new_sr_token(ngx_log_t *log, u_char *id, size_t len,
     u_char *secret, u_char *token);
 ngx_int_t ngx_quic_new_token(ngx_log_t *log, struct sockaddr *sockaddr,
-    socklen_t socklen, u_char *key, ngx_str_t *token, u_char *odcid,
-    size_t odcid_len, time_t expires, ngx_uint_t is_retry);
+    socklen_t socklen, ngx_quic_conf_t *conf, ngx_str_t *token, u_char *odcid,
+    size_t odcid_len, time_t expires, ngx_str_t *retry_scid);
 ngx_int_t ngx_quic_send_new_token(ngx_connection_t *c,
     struct sockaddr *sockaddr, socklen_t socklen);
-ngx_int_t ngx_quic_validate_token(ngx_connection_t *c, u_char *key,
+ngx_int_t ngx_quic_validate_token(ngx_connection_t *c, ngx_quic_conf_t *conf,
     ngx_quic_header_t *pkt);
 void ngx_quic_address_hash(struct sockaddr *sockaddr, socklen_t socklen,
     ngx_uint_t no_port, u_char *salt, size_t saltlen, u_char *hash);
 
 /* ngx_event_quic_conf.c */
+extern quiche_send_budget  *ngx_quic_send_budget;   /* of this worker, or NULL */
+
 quiche_config *ngx_quic_transport_config(ngx_quic_conf_t *conf,
     ngx_log_t *log);
 size_t ngx_quic_early_data_context(ngx_quic_conf_t *conf, u_char *out,

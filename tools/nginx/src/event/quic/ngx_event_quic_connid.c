@@ -10,11 +10,11 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <openssl/siphash.h>
 #include <ngx_event_quic_connection.h>
 
 
-extern ngx_module_t  ngx_quic_module;
-
+static uint32_t ngx_quic_route_mask(u_char *id);
 static void ngx_quic_rbtree_insert_cid(ngx_rbtree_node_t *temp,
     ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
 static ngx_int_t ngx_quic_cmp_cid(u_char *id, size_t len, ngx_quic_cid_t *cid);
@@ -22,6 +22,9 @@ static void ngx_quic_close_cid(ngx_quic_cid_t *cid);
 static ngx_int_t ngx_quic_issue_cid(ngx_connection_t *c,
     ngx_uint_t multipath, uint64_t path_id);
 
+
+/* shared by all processes, see ngx_event_quic_workers.c */
+u_char  ngx_quic_route_key[NGX_QUIC_ROUTE_KEY_LEN];
 
 static ngx_rbtree_t       ngx_quic_cids;
 static ngx_rbtree_node_t  ngx_quic_cids_sentinel;
@@ -121,7 +124,9 @@ ngx_quic_new_cid(ngx_log_t *log, u_char *id)
 {
     ngx_quic_main_conf_t  *qmcf;
 
-    if (RAND_bytes(id, NGX_QUIC_CID_LEN) != 1) {
+    uint32_t               route;
+
+    if (RAND_bytes(id, NGX_QUIC_CID_ROUTE) != 1) {
         ngx_ssl_error(NGX_LOG_ALERT, log, 0, "RAND_bytes() failed");
         return NGX_ERROR;
     }
@@ -131,20 +136,61 @@ ngx_quic_new_cid(ngx_log_t *log, u_char *id)
 
     if (qmcf->has_server_id) {
         id[0] &= ~NGX_QUIC_LB_UNROUTABLE;
+        id[0] |= qmcf->lb_config << NGX_QUIC_LB_SHIFT;
+
         ngx_memcpy(&id[NGX_QUIC_CID_SERVER], qmcf->server_id,
                    NGX_QUIC_CID_SERVER_LEN);
+
+        if (qmcf->has_lb_key) {
+            AES_encrypt(&id[NGX_QUIC_CID_BLOCK], &id[NGX_QUIC_CID_BLOCK],
+                        &qmcf->lb_key);
+        }
 
     } else {
         id[0] |= NGX_QUIC_LB_UNROUTABLE;
     }
 
-    id[NGX_QUIC_CID_WORKER] = (u_char) (ngx_worker >> 8);
-    id[NGX_QUIC_CID_WORKER + 1] = (u_char) ngx_worker;
+    route = ngx_quic_process ^ ngx_quic_route_mask(id);
 
-    ngx_memcpy(&id[NGX_QUIC_CID_PROCESS], &ngx_quic_process,
-               sizeof(ngx_quic_process));
+    id[NGX_QUIC_CID_ROUTE] = (u_char) (route >> 16);
+    id[NGX_QUIC_CID_ROUTE + 1] = (u_char) (route >> 8);
+    id[NGX_QUIC_CID_ROUTE + 2] = (u_char) route;
 
     return NGX_OK;
+}
+
+
+/* the process that a connection ID of NGX_QUIC_CID_LEN leads to, if it is ours */
+
+uint32_t
+ngx_quic_cid_process(u_char *id)
+{
+    uint32_t  route;
+
+    route = (uint32_t) id[NGX_QUIC_CID_ROUTE] << 16
+            | (uint32_t) id[NGX_QUIC_CID_ROUTE + 1] << 8
+            | id[NGX_QUIC_CID_ROUTE + 2];
+
+    return route ^ ngx_quic_route_mask(id);
+}
+
+
+/* as in the eBPF program */
+
+static uint32_t
+ngx_quic_route_mask(u_char *id)
+{
+    size_t    i;
+    uint64_t  key[2];
+
+    ngx_memzero(key, sizeof(key));
+
+    for (i = 0; i < NGX_QUIC_ROUTE_KEY_LEN; i++) {
+        key[i / 8] |= (uint64_t) ngx_quic_route_key[i] << 8 * (i % 8);
+    }
+
+    return SIPHASH_24(key, &id[NGX_QUIC_CID_BLOCK], NGX_QUIC_CID_BLOCK_LEN)
+           & NGX_QUIC_ROUTE_MASK;
 }
 
 

@@ -60,10 +60,8 @@ static void ngx_quic_set_control(struct msghdr *msg, u_char *control,
     struct sockaddr *from, size_t segment);
 static void ngx_quic_send_failed(ngx_connection_t *c, ngx_quic_message_t *m,
     ngx_err_t err);
-
-
-/* the kernel or the driver does not segment: found out by trying */
-static ngx_uint_t  ngx_quic_no_gso;
+static ngx_err_t ngx_quic_send_segments(ngx_connection_t *c,
+    ngx_quic_message_t *m, ngx_err_t err);
 
 
 void
@@ -124,7 +122,7 @@ ngx_quic_make_messages(ngx_quic_connection_t *qc, ngx_quic_message_t *msgs,
     quiche_send_info     info;
     ngx_quic_message_t  *m;
 
-    gso = qc->conf->gso_enabled && !ngx_quic_no_gso;
+    gso = qc->conf->gso_enabled && !qc->no_gso;
 
     p = buf;
     end = buf + NGX_QUIC_SEND_BUFFER;
@@ -137,6 +135,12 @@ ngx_quic_make_messages(ngx_quic_connection_t *qc, ngx_quic_message_t *msgs,
         n = quiche_conn_send(qc->conn, p, NGX_QUIC_DATAGRAM_SIZE, &info);
 
         if (n <= 0) {
+
+            if (n != QUICHE_ERR_DONE) {
+                ngx_log_error(NGX_LOG_ALERT, qc->udp.connection->log, 0,
+                              "quiche_conn_send() failed: %z", n);
+            }
+
             *more = 0;
             return nmsgs;
         }
@@ -288,54 +292,31 @@ ngx_quic_send_messages(ngx_connection_t *c, ngx_quic_message_t *msgs,
 static void
 ngx_quic_send_failed(ngx_connection_t *c, ngx_quic_message_t *m, ngx_err_t err)
 {
-    size_t                  len;
-    u_char                 *p;
-    struct iovec            iov;
-    struct msghdr           msg;
-    struct sockaddr        *from;
-    ngx_listening_t        *ls;
     ngx_quic_connection_t  *qc;
 
-    u_char                  control[CMSG_SPACE(sizeof(uint16_t))
-                                    + CMSG_SPACE(sizeof(ngx_addrinfo_t))];
-
     qc = ngx_quic_get_connection(c);
-    from = (struct sockaddr *) &m->from;
 
     if (m->nsegments > 1 && (err == EIO || err == NGX_EINVAL)) {
 
-        if (!ngx_quic_no_gso) {
-            ngx_log_error(NGX_LOG_WARN, c->log, err,
-                          "quic segmentation offload does not work here, "
-                          "\"quic_gso\" is ignored");
-            ngx_quic_no_gso = 1;
+        /*
+         * Nothing can segment for this route, or a segment is too large for
+         * it, or the address is gone: its datagrams one by one tell
+         */
+
+        err = ngx_quic_send_segments(c, m, err);
+
+        if (err == 0) {
+            return;
         }
-
-        ls = ngx_quic_find_listening(from, m->from_len);
-
-        for (p = m->data; ls && p < m->data + m->len; p += len) {
-            len = ngx_min(m->segment, (size_t) (m->data + m->len - p));
-
-            iov.iov_base = p;
-            iov.iov_len = len;
-
-            ngx_memzero(&msg, sizeof(struct msghdr));
-            msg.msg_name = &m->to;
-            msg.msg_namelen = m->to_len;
-            msg.msg_iov = &iov;
-            msg.msg_iovlen = 1;
-
-            ngx_quic_set_control(&msg, control,
-                                 ls->wildcard ? from : NULL, 0);
-
-            /* what is lost now is lost as in a network */
-            (void) sendmsg(ls->connection->fd, &msg, MSG_DONTWAIT);
-        }
-
-        return;
     }
 
     switch (err) {
+
+    case NGX_EAGAIN:
+    case ENOBUFS:
+        /* of a datagram in a train: what is lost now is lost as in a network */
+        ngx_quic_status->blocked++;
+        return;
 
     case EMSGSIZE:
         /* a probe for a larger MTU */
@@ -358,7 +339,9 @@ ngx_quic_send_failed(ngx_connection_t *c, ngx_quic_message_t *m, ngx_err_t err)
         ngx_log_error(NGX_LOG_INFO, c->log, err, "quic sendmmsg() failed");
 
         if (qc && quiche_conn_is_multipath(qc->conn)) {
-            quiche_conn_report_link_down(qc->conn, from, m->from_len);
+            quiche_conn_report_link_down(qc->conn,
+                                         (struct sockaddr *) &m->from,
+                                         m->from_len);
         }
 
         return;
@@ -366,6 +349,82 @@ ngx_quic_send_failed(ngx_connection_t *c, ngx_quic_message_t *m, ngx_err_t err)
     default:
         ngx_log_error(NGX_LOG_ALERT, c->log, err, "quic sendmmsg() failed");
     }
+}
+
+
+/*
+ * Sends the datagrams of a train that the kernel refused as such. Returns 0, or
+ * the error of the first one that cannot be sent either.
+ */
+
+static ngx_err_t
+ngx_quic_send_segments(ngx_connection_t *c, ngx_quic_message_t *m,
+    ngx_err_t err)
+{
+    size_t                  len;
+    u_char                 *p;
+    ssize_t                 n;
+    struct iovec            iov;
+    ngx_uint_t              level;
+    struct msghdr           msg;
+    struct sockaddr        *from;
+    ngx_listening_t        *ls;
+    ngx_quic_connection_t  *qc;
+
+    static ngx_uint_t       warned;
+
+    u_char                  control[CMSG_SPACE(sizeof(uint16_t))
+                                    + CMSG_SPACE(sizeof(ngx_addrinfo_t))];
+
+    qc = ngx_quic_get_connection(c);
+    from = (struct sockaddr *) &m->from;
+
+    ls = ngx_quic_find_listening(from, m->from_len);
+    if (ls == NULL) {
+        return EADDRNOTAVAIL;
+    }
+
+    for (p = m->data; p < m->data + m->len; p += len) {
+        len = ngx_min(m->segment, (size_t) (m->data + m->len - p));
+
+        iov.iov_base = p;
+        iov.iov_len = len;
+
+        ngx_memzero(&msg, sizeof(struct msghdr));
+        msg.msg_name = &m->to;
+        msg.msg_namelen = m->to_len;
+        msg.msg_iov = &iov;
+        msg.msg_iovlen = 1;
+
+        ngx_quic_set_control(&msg, control, ls->wildcard ? from : NULL, 0);
+
+        do {
+            n = sendmsg(ls->connection->fd, &msg, MSG_DONTWAIT);
+        } while (n == -1 && ngx_socket_errno == NGX_EINTR);
+
+        if (n == -1) {
+            return ngx_socket_errno;
+        }
+
+        c->sent += len;
+
+        if (qc->no_gso) {
+            continue;
+        }
+
+        /* they go out alone, and only alone; another route may be better */
+
+        qc->no_gso = 1;
+
+        level = warned ? NGX_LOG_INFO : NGX_LOG_WARN;
+        warned = 1;
+
+        ngx_log_error(level, c->log, err,
+                      "quic segmentation offload does not work on the way to "
+                      "a client, \"quic_gso\" is ignored for its connection");
+    }
+
+    return 0;
 }
 
 

@@ -27,6 +27,8 @@ static ngx_int_t ngx_quic_negotiate_version(ngx_connection_t *c,
     ngx_quic_header_t *pkt);
 static ngx_int_t ngx_quic_send_retry(ngx_connection_t *c,
     ngx_quic_conf_t *conf, ngx_quic_header_t *pkt);
+static ngx_int_t ngx_quic_refuse(ngx_connection_t *c, ngx_quic_header_t *pkt,
+    ngx_uint_t err, const char *reason);
 static ngx_int_t ngx_quic_send_stateless_reset(ngx_connection_t *c,
     ngx_quic_conf_t *conf, ngx_quic_header_t *pkt, size_t size);
 static ngx_int_t ngx_quic_stateless_reset_filter(ngx_connection_t *c);
@@ -215,15 +217,26 @@ ngx_quic_admit(ngx_connection_t *c, ngx_quic_conf_t *conf,
 
     if (pkt->token.len) {
 
-        rc = ngx_quic_validate_token(c, conf->av_token_key, pkt);
+        rc = ngx_quic_validate_token(c, conf, pkt);
 
         if (rc == NGX_ERROR) {
             return NGX_ERROR;
         }
 
+        /* RFC 9000, 8.1.3: the client will not take another Retry */
+
         if (rc == NGX_DECLINED && pkt->retried) {
-            /* the client will not take another Retry */
-            return NGX_ERROR;
+            return ngx_quic_refuse(c, pkt, NGX_QUIC_ERR_INVALID_TOKEN,
+                                   "invalid address validation token");
+        }
+
+        if (rc == NGX_ABORT
+            && pkt->dcid_len == NGX_QUIC_CID_LEN
+            && pkt->token.len != NGX_QUIC_NEW_TOKEN_SIZE)
+        {
+            /* uses the ID that a Retry gave it */
+            return ngx_quic_refuse(c, pkt, NGX_QUIC_ERR_INVALID_TOKEN,
+                                   "cannot decrypt token");
         }
 
         if (rc != NGX_OK) {
@@ -235,12 +248,12 @@ ngx_quic_admit(ngx_connection_t *c, ngx_quic_conf_t *conf,
         }
     }
 
-    if (conf->retry && !pkt->validated) {
+    if (!pkt->validated && ngx_quic_wants_retry(conf)) {
         return ngx_quic_send_retry(c, conf, pkt);
     }
 
     if (ngx_terminate || ngx_exiting) {
-        if (conf->retry) {
+        if (conf->retry == NGX_QUIC_RETRY_ON) {
             return ngx_quic_send_retry(c, conf, pkt);
         }
 
@@ -277,26 +290,29 @@ ngx_quic_send_retry(ngx_connection_t *c, ngx_quic_conf_t *conf,
     ngx_quic_header_t *pkt)
 {
     ssize_t    n;
-    ngx_str_t  token;
+    ngx_str_t  token, scid;
 
     u_char     buf[NGX_QUIC_RETRY_BUFFER_SIZE];
     u_char     id[NGX_QUIC_CID_LEN];
     u_char     tbuf[NGX_QUIC_TOKEN_BUF_SIZE];
 
-    token.data = tbuf;
-    token.len = NGX_QUIC_TOKEN_BUF_SIZE;
+    /* what the client sends to it comes to this worker */
 
-    if (ngx_quic_new_token(c->log, c->sockaddr, c->socklen, conf->av_token_key,
-                           &token, pkt->dcid, pkt->dcid_len,
-                           ngx_time() + NGX_QUIC_RETRY_TOKEN_LIFETIME, 1)
-        != NGX_OK)
-    {
+    if (ngx_quic_new_cid(c->log, id) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    /* becomes the connection's first ID, so it leads to this worker */
+    scid.data = id;
+    scid.len = NGX_QUIC_CID_LEN;
 
-    if (ngx_quic_new_cid(c->log, id) != NGX_OK) {
+    token.data = tbuf;
+    token.len = NGX_QUIC_TOKEN_BUF_SIZE;
+
+    if (ngx_quic_new_token(c->log, c->sockaddr, c->socklen, conf, &token,
+                           pkt->dcid, pkt->dcid_len,
+                           ngx_time() + NGX_QUIC_RETRY_TOKEN_LIFETIME, &scid)
+        != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
@@ -321,6 +337,30 @@ ngx_quic_send_retry(ngx_connection_t *c, ngx_quic_conf_t *conf,
 }
 
 
+/* RFC 9000, 10.2.3: in an Initial packet, and nothing is kept */
+
+static ngx_int_t
+ngx_quic_refuse(ngx_connection_t *c, ngx_quic_header_t *pkt, ngx_uint_t err,
+    const char *reason)
+{
+    ssize_t  n;
+    u_char   buf[NGX_QUIC_RETRY_BUFFER_SIZE];
+
+    n = quiche_refuse(pkt->scid, pkt->scid_len, pkt->dcid, pkt->dcid_len,
+                      pkt->version, err, (u_char *) reason, ngx_strlen(reason),
+                      buf, sizeof(buf));
+    if (n < 0) {
+        ngx_log_error(NGX_LOG_ALERT, c->log, 0, "quiche_refuse() failed: %z",
+                      n);
+        return NGX_ERROR;
+    }
+
+    (void) ngx_quic_send_datagram(c, buf, n);
+
+    return NGX_DONE;
+}
+
+
 static ngx_int_t
 ngx_quic_send_stateless_reset(ngx_connection_t *c, ngx_quic_conf_t *conf,
     ngx_quic_header_t *pkt, size_t size)
@@ -330,10 +370,12 @@ ngx_quic_send_stateless_reset(ngx_connection_t *c, ngx_quic_conf_t *conf,
     u_char    buf[NGX_QUIC_MAX_SR_PACKET];
 
     if (size <= NGX_QUIC_MIN_PKT_LEN) {
+        ngx_quic_status->dropped++;
         return NGX_DECLINED;
     }
 
     if (ngx_quic_stateless_reset_filter(c) != NGX_OK) {
+        ngx_quic_status->dropped++;
         return NGX_DECLINED;
     }
 

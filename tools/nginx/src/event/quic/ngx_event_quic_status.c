@@ -2,9 +2,11 @@
 /*
  * Copyright (C) 2026, the mpq authors
  *
- * What is going on. Each worker counts in a table of its own, in memory that
- * all workers of its generation share; nobody else writes there. The list of
- * connections in it is written once a second, if a status page asks for it.
+ * What is going on. Each worker counts in a table of its own; if a status page
+ * asks for it, the table is a file in the directory where workers meet, mapped
+ * into the worker's memory. Whoever shows the page reads the files, so it sees
+ * workers of all generations and binaries. Nobody else writes to a table. The
+ * list of connections in it is written once a second.
  */
 
 
@@ -17,19 +19,22 @@
 #define NGX_QUIC_STATUS_INTERVAL  1000   /* ms */
 
 
-static void ngx_quic_free_status(void *data);
+static ngx_int_t ngx_quic_map_status(ngx_log_t *log);
 static void ngx_quic_status_handler(ngx_event_t *ev);
 static void ngx_quic_update_status(void);
 static void ngx_quic_add_path(ngx_quic_status_t *st, quiche_path_stats *stats);
 static void ngx_quic_status_addr(struct sockaddr_storage *sa, socklen_t len,
     u_char *out);
+static ngx_int_t ngx_quic_read_status(ngx_pool_t *pool, char *name,
+    ngx_uint_t lists, ngx_quic_worker_status_t *ws);
+static int ngx_libc_cdecl ngx_quic_cmp_status(const void *one,
+    const void *two);
 
 
 ngx_quic_status_t          *ngx_quic_status;
 
-static ngx_shm_t            ngx_quic_status_shm;
 static ngx_uint_t           ngx_quic_status_enabled;
-static ngx_uint_t           ngx_quic_status_n;      /* tables in shared memory */
+static ngx_uint_t           ngx_quic_status_mapped;
 static ngx_queue_t          ngx_quic_connections;
 static ngx_event_t          ngx_quic_status_event;
 static ngx_connection_t     ngx_quic_status_dummy;
@@ -46,58 +51,6 @@ ngx_quic_enable_status(void)
 }
 
 
-/* in the master */
-
-ngx_int_t
-ngx_quic_init_status_module(ngx_cycle_t *cycle)
-{
-    ngx_shm_t           *shm;
-    ngx_core_conf_t     *ccf;
-    ngx_pool_cleanup_t  *cln;
-
-    if (ngx_test_config || !ngx_quic_status_enabled) {
-        return NGX_OK;
-    }
-
-    ccf = (ngx_core_conf_t *) ngx_get_conf(cycle->conf_ctx, ngx_core_module);
-
-    /* goes with the configuration; the workers have it mapped by then */
-
-    cln = ngx_pool_cleanup_add(cycle->pool, sizeof(ngx_shm_t));
-    if (cln == NULL) {
-        return NGX_ERROR;
-    }
-
-    shm = cln->data;
-    ngx_memzero(shm, sizeof(ngx_shm_t));
-
-    shm->size = ccf->worker_processes * sizeof(ngx_quic_status_t);
-    ngx_str_set(&shm->name, "nginx_quic_status");
-    shm->log = cycle->log;
-
-    if (ngx_shm_alloc(shm) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    cln->handler = ngx_quic_free_status;
-
-    ngx_quic_status_shm = *shm;
-    ngx_quic_status_n = ccf->worker_processes;
-
-    return NGX_OK;
-}
-
-
-static void
-ngx_quic_free_status(void *data)
-{
-    ngx_shm_t *shm = data;
-
-    shm->log = ngx_cycle->log;
-    ngx_shm_free(shm);
-}
-
-
 ngx_int_t
 ngx_quic_init_status(ngx_cycle_t *cycle)
 {
@@ -105,8 +58,10 @@ ngx_quic_init_status(ngx_cycle_t *cycle)
 
     ngx_queue_init(&ngx_quic_connections);
 
-    if (ngx_quic_status_n == 0 || ngx_worker >= ngx_quic_status_n) {
-
+    if (!ngx_quic_status_enabled
+        || ngx_quic_handover_dir.len == 0
+        || ngx_quic_map_status(cycle->log) != NGX_OK)
+    {
         /* for nobody to see */
 
         ngx_quic_status = ngx_pcalloc(cycle->pool, sizeof(ngx_quic_status_t));
@@ -114,11 +69,11 @@ ngx_quic_init_status(ngx_cycle_t *cycle)
         return ngx_quic_status ? NGX_OK : NGX_ERROR;
     }
 
-    ngx_quic_status = (ngx_quic_status_t *) ngx_quic_status_shm.addr
-                      + ngx_worker;
-
-    ngx_memzero(ngx_quic_status, sizeof(ngx_quic_status_t));
+    ngx_quic_status->size = sizeof(ngx_quic_status_t);
     ngx_quic_status->pid = ngx_pid;
+    ngx_quic_status->worker = ngx_worker;
+    ngx_quic_status->generation = ngx_quic_generation;
+    ngx_quic_status->version = NGX_QUIC_STATUS_VERSION;
 
     ngx_quic_status_dummy.fd = (ngx_socket_t) -1;
 
@@ -138,13 +93,81 @@ ngx_quic_init_status(ngx_cycle_t *cycle)
 
 
 static void
+ngx_quic_status_name(u_char *name, size_t size)
+{
+    (void) ngx_snprintf(name, size, "%V/%06xD.status%Z", &ngx_quic_handover_dir,
+                        ngx_quic_process);
+}
+
+
+static ngx_int_t
+ngx_quic_map_status(ngx_log_t *log)
+{
+    void       *p;
+    ngx_fd_t    fd;
+    ngx_err_t   err;
+
+    u_char      name[NGX_QUIC_HANDOVER_PATH_LEN + sizeof("/012345.status")];
+
+    ngx_quic_status_name(name, sizeof(name));
+
+    /* a process that was killed may have left one */
+    (void) unlink((char *) name);
+
+    fd = open((char *) name, O_RDWR|O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC, 0600);
+
+    if (fd == NGX_INVALID_FILE) {
+        ngx_log_error(NGX_LOG_ERR, log, ngx_errno,
+                      ngx_open_file_n " \"%s\" failed", name);
+        return NGX_ERROR;
+    }
+
+    /* a full disk must be known now, not when the table is written to */
+
+    p = MAP_FAILED;
+    err = posix_fallocate(fd, 0, sizeof(ngx_quic_status_t));
+
+    if (err == 0) {
+        p = mmap(NULL, sizeof(ngx_quic_status_t), PROT_READ|PROT_WRITE,
+                 MAP_SHARED, fd, 0);
+        err = ngx_errno;
+    }
+
+    (void) close(fd);
+
+    if (p == MAP_FAILED) {
+        ngx_log_error(NGX_LOG_ERR, log, err, "quic cannot use \"%s\"", name);
+        (void) unlink((char *) name);
+        return NGX_ERROR;
+    }
+
+    ngx_quic_status = p;
+    ngx_quic_status_mapped = 1;
+
+    return NGX_OK;
+}
+
+
+/* at exit */
+
+void
+ngx_quic_close_status(void)
+{
+    u_char  name[NGX_QUIC_HANDOVER_PATH_LEN + sizeof("/012345.status")];
+
+    if (ngx_quic_status_mapped) {
+        ngx_quic_status_name(name, sizeof(name));
+        (void) unlink((char *) name);
+    }
+}
+
+
+static void
 ngx_quic_status_handler(ngx_event_t *ev)
 {
     ngx_quic_update_status();
 
-    if (!ngx_exiting) {
-        ngx_add_timer(ev, NGX_QUIC_STATUS_INTERVAL);
-    }
+    ngx_add_timer(ev, NGX_QUIC_STATUS_INTERVAL);
 }
 
 
@@ -203,8 +226,14 @@ ngx_quic_update_status(void)
         (void) ngx_cpystrn(info->scheduler, qc->conf->scheduler.data, len);
     }
 
+    if (ngx_quic_send_budget) {
+        st->send_budget = quiche_send_budget_size(ngx_quic_send_budget);
+        st->send_held = quiche_send_budget_held(ngx_quic_send_budget);
+        st->send_holders = quiche_send_budget_holders(ngx_quic_send_budget);
+    }
+
     st->nconnections = n;
-    st->updated = ngx_current_msec;
+    st->draining = ngx_exiting || ngx_terminate;
 }
 
 
@@ -250,7 +279,7 @@ ngx_quic_status_close(ngx_connection_t *c)
 
     ngx_quic_status->connections--;
 
-    if (ngx_quic_status_n == 0) {
+    if (!ngx_quic_status_mapped) {
         return;
     }
 
@@ -263,22 +292,175 @@ ngx_quic_status_close(ngx_connection_t *c)
 }
 
 
-ngx_quic_status_t *
-ngx_quic_get_status(ngx_uint_t worker)
+ngx_array_t *
+ngx_quic_get_status(ngx_pool_t *pool, ngx_uint_t lists)
 {
+    DIR                       *dir;
+    size_t                     len;
+    ngx_int_t                  rc;
+    ngx_array_t               *all;
+    struct dirent             *de;
+    ngx_quic_worker_status_t   ws, *p;
+
+    u_char                     name[NGX_QUIC_HANDOVER_PATH_LEN
+                                    + sizeof("/012345.status")];
+
+    all = ngx_array_create(pool, 8, sizeof(ngx_quic_worker_status_t));
+    if (all == NULL || !ngx_quic_status_mapped) {
+        return all;
+    }
+
+    ngx_quic_update_status();
+
+    dir = opendir((char *) ngx_quic_handover_dir.data);
+    if (dir == NULL) {
+        ngx_log_error(NGX_LOG_ERR, pool->log, ngx_errno,
+                      ngx_open_dir_n " \"%V\" failed", &ngx_quic_handover_dir);
+        return all;
+    }
+
+    while ((de = readdir(dir)) != NULL) {
+
+        len = ngx_strlen(de->d_name);
+
+        if (len != sizeof("012345.status") - 1
+            || ngx_strcmp(&de->d_name[6], ".status") != 0)
+        {
+            continue;
+        }
+
+        (void) ngx_snprintf(name, sizeof(name), "%V/%s%Z",
+                            &ngx_quic_handover_dir, de->d_name);
+
+        rc = ngx_quic_read_status(pool, (char *) name, lists, &ws);
+
+        if (rc == NGX_DECLINED) {
+            continue;
+        }
+
+        p = (rc == NGX_OK) ? ngx_array_push(all) : NULL;
+
+        if (p == NULL) {
+            (void) closedir(dir);
+            return NULL;
+        }
+
+        *p = ws;
+    }
+
+    (void) closedir(dir);
+
+    ngx_qsort(all->elts, all->nelts, sizeof(ngx_quic_worker_status_t),
+              ngx_quic_cmp_status);
+
+    return all;
+}
+
+
+/* NGX_DECLINED: not a table of a worker that lives */
+
+static ngx_int_t
+ngx_quic_read_status(ngx_pool_t *pool, char *name, ngx_uint_t lists,
+    ngx_quic_worker_status_t *ws)
+{
+    size_t              size;
+    ssize_t             n;
+    ngx_fd_t            fd;
+    ngx_int_t           rc;
+    ngx_uint_t          i, k;
+    ngx_quic_info_t    *info;
     ngx_quic_status_t  *st;
 
-    if (worker >= ngx_quic_status_n) {
-        return NULL;
+    fd = open(name, O_RDONLY|O_NOFOLLOW|O_CLOEXEC);
+
+    if (fd == NGX_INVALID_FILE) {
+        return NGX_DECLINED;
     }
 
-    st = (ngx_quic_status_t *) ngx_quic_status_shm.addr + worker;
+    rc = NGX_ERROR;
 
-    if (st == ngx_quic_status) {
-        ngx_quic_update_status();
+    size = offsetof(ngx_quic_status_t, list);
+
+    st = ngx_palloc(pool, size);
+    if (st == NULL) {
+        goto done;
     }
 
-    return st;
+    rc = NGX_DECLINED;
+
+    if (pread(fd, st, size, 0) != (ssize_t) size
+        || st->version != NGX_QUIC_STATUS_VERSION
+        || st->size != sizeof(ngx_quic_status_t)
+        || (kill(st->pid, 0) == -1 && ngx_errno == NGX_ESRCH))
+    {
+        goto done;
+    }
+
+    ws->status = st;
+    ws->list = NULL;
+    ws->nlist = 0;
+
+    rc = NGX_OK;
+
+    if (!lists || st->nconnections == 0) {
+        goto done;
+    }
+
+    size = ngx_min(st->nconnections, NGX_QUIC_STATUS_CONNECTIONS)
+           * sizeof(ngx_quic_info_t);
+
+    ws->list = ngx_palloc(pool, size);
+    if (ws->list == NULL) {
+        rc = NGX_ERROR;
+        goto done;
+    }
+
+    n = pread(fd, ws->list, size, offsetof(ngx_quic_status_t, list));
+
+    if (n > 0) {
+        ws->nlist = n / sizeof(ngx_quic_info_t);
+    }
+
+    /* it may just be written to */
+
+    for (i = 0; i < ws->nlist; i++) {
+        info = &ws->list[i];
+
+        info->npaths = ngx_min(info->npaths, NGX_QUIC_STATUS_PATHS);
+        info->congestion_control[sizeof(info->congestion_control) - 1] = '\0';
+        info->scheduler[sizeof(info->scheduler) - 1] = '\0';
+
+        for (k = 0; k < info->npaths; k++) {
+            info->paths[k].local[NGX_SOCKADDR_STRLEN] = '\0';
+            info->paths[k].peer[NGX_SOCKADDR_STRLEN] = '\0';
+        }
+    }
+
+done:
+
+    (void) close(fd);
+
+    return rc;
+}
+
+
+static int ngx_libc_cdecl
+ngx_quic_cmp_status(const void *one, const void *two)
+{
+    const ngx_quic_status_t  *a, *b;
+
+    a = ((const ngx_quic_worker_status_t *) one)->status;
+    b = ((const ngx_quic_worker_status_t *) two)->status;
+
+    if (a->worker != b->worker) {
+        return a->worker < b->worker ? -1 : 1;
+    }
+
+    if (a->generation != b->generation) {
+        return a->generation < b->generation ? -1 : 1;
+    }
+
+    return (a->pid < b->pid) ? -1 : (a->pid > b->pid);
 }
 
 
@@ -310,10 +492,6 @@ ngx_quic_get_paths(ngx_connection_t *c, ngx_quic_path_info_t *paths,
     ngx_quic_path_info_t   *path;
     ngx_quic_connection_t  *qc;
 
-    static const char  *statuses[] = { "available", "backup" };
-    static const char  *healths[] = { "healthy", "suspect", "failed",
-                                      "recovering" };
-
     qc = ngx_quic_get_connection(c->quic ? c->quic->parent : c);
 
     n = 0;
@@ -330,8 +508,9 @@ ngx_quic_get_paths(ngx_connection_t *c, ngx_quic_path_info_t *paths,
         path->lost = stats.lost_bytes;
         path->rtt = stats.rtt / 1000;
         path->window = stats.cwnd;
-        path->status = statuses[stats.peer_status == QUICHE_PATH_STATUS_BACKUP];
-        path->health = healths[stats.health & 3];
+        path->status = (stats.peer_status == QUICHE_PATH_STATUS_BACKUP)
+                       ? NGX_QUIC_STATUS_BACKUP : NGX_QUIC_STATUS_AVAILABLE;
+        path->health = stats.health & 3;
 
         ngx_quic_status_addr(&stats.local_addr, stats.local_addr_len,
                              path->local);

@@ -4,8 +4,11 @@
  * Copyright (C) 2026, the mpq authors
  *
  * Keys and tokens. Formats and labels are those of nginx 1.28, so that tokens
- * of either remain valid at the other with the same quic_host_key; but a reset
- * token does not depend on the worker, see ngx_quic_admit().
+ * for later connections remain valid at the other with the same quic_host_key;
+ * but a reset token does not depend on the worker, see ngx_quic_admit(), and a
+ * Retry token is good for a client only that uses the connection ID of the
+ * Retry. Without quic_host_key, a Retry token outlives a reload: its client
+ * takes no second Retry.
  */
 
 
@@ -21,6 +24,14 @@
 #define NGX_QUIC_AES_256_GCM_TAG_LEN  16
 
 #define NGX_QUIC_NEW_TOKEN_LIFETIME   600   /* seconds */
+
+
+static ngx_int_t ngx_quic_open_token(ngx_connection_t *c, u_char *key,
+    ngx_str_t *token, u_char *ad, size_t ad_len, u_char *out, size_t *len);
+
+
+/* of the master, shared by all its configurations and by other binaries */
+u_char  ngx_quic_retry_key[NGX_QUIC_AV_KEY_LEN];
 
 
 ngx_int_t
@@ -134,16 +145,24 @@ ngx_quic_address_hash(struct sockaddr *sockaddr, socklen_t socklen,
 }
 
 
+/* for a Retry with the Source Connection ID "retry_scid"; NULL for NEW_TOKEN */
+
 ngx_int_t
 ngx_quic_new_token(ngx_log_t *log, struct sockaddr *sockaddr,
-    socklen_t socklen, u_char *key, ngx_str_t *token, u_char *odcid,
-    size_t odcid_len, time_t expires, ngx_uint_t is_retry)
+    socklen_t socklen, ngx_quic_conf_t *conf, ngx_str_t *token, u_char *odcid,
+    size_t odcid_len, time_t expires, ngx_str_t *retry_scid)
 {
-    u_char        *p;
+    u_char        *p, *key;
     size_t         len;
+    ngx_uint_t     is_retry;
     EVP_AEAD_CTX   ctx;
 
     u_char         in[NGX_QUIC_MAX_TOKEN_SIZE];
+
+    is_retry = (retry_scid != NULL);
+
+    key = (is_retry && conf->random_host_key) ? ngx_quic_retry_key
+                                              : conf->av_token_key;
 
     ngx_quic_address_hash(sockaddr, socklen, !is_retry, NULL, 0, in);
 
@@ -170,7 +189,9 @@ ngx_quic_new_token(ngx_log_t *log, struct sockaddr *sockaddr,
     if (EVP_AEAD_CTX_seal(&ctx, token->data + NGX_QUIC_AES_256_GCM_IV_LEN, &len,
                           token->len - NGX_QUIC_AES_256_GCM_IV_LEN,
                           token->data, NGX_QUIC_AES_256_GCM_IV_LEN,
-                          in, p - in, NULL, 0)
+                          in, p - in,
+                          is_retry ? retry_scid->data : NULL,
+                          is_retry ? retry_scid->len : 0)
         != 1)
     {
         ngx_ssl_error(NGX_LOG_ALERT, log, 0, "EVP_AEAD_CTX_seal() failed");
@@ -199,16 +220,15 @@ ngx_quic_send_new_token(ngx_connection_t *c, struct sockaddr *sockaddr,
 
     qc = ngx_quic_get_connection(c);
 
-    if (!qc->conf->retry) {
+    if (!ngx_quic_wants_retry(qc->conf)) {
         return NGX_OK;
     }
 
     token.data = tbuf;
     token.len = NGX_QUIC_TOKEN_BUF_SIZE;
 
-    if (ngx_quic_new_token(c->log, sockaddr, socklen, qc->conf->av_token_key,
-                           &token, tbuf, 0,
-                           ngx_time() + NGX_QUIC_NEW_TOKEN_LIFETIME, 0)
+    if (ngx_quic_new_token(c->log, sockaddr, socklen, qc->conf, &token, tbuf, 0,
+                           ngx_time() + NGX_QUIC_NEW_TOKEN_LIFETIME, NULL)
         != NGX_OK)
     {
         return NGX_ERROR;
@@ -228,14 +248,13 @@ ngx_quic_send_new_token(ngx_connection_t *c, struct sockaddr *sockaddr,
  */
 
 ngx_int_t
-ngx_quic_validate_token(ngx_connection_t *c, u_char *key,
+ngx_quic_validate_token(ngx_connection_t *c, ngx_quic_conf_t *conf,
     ngx_quic_header_t *pkt)
 {
-    int            rc;
     size_t         len;
-    u_char        *p;
+    u_char        *p, *key;
     time_t         expires;
-    EVP_AEAD_CTX   ctx;
+    ngx_int_t      rc;
 
     u_char         addr_hash[20];
     u_char         data[NGX_QUIC_TOKEN_BUF_SIZE];
@@ -247,25 +266,22 @@ ngx_quic_validate_token(ngx_connection_t *c, u_char *key,
         goto garbage;
     }
 
-    if (EVP_AEAD_CTX_init(&ctx, EVP_aead_aes_256_gcm(), key,
-                          NGX_QUIC_AV_KEY_LEN, NGX_QUIC_AES_256_GCM_TAG_LEN,
-                          NULL)
-        != 1)
-    {
-        ngx_ssl_error(NGX_LOG_ALERT, c->log, 0, "EVP_AEAD_CTX_init() failed");
+    key = conf->random_host_key ? ngx_quic_retry_key : conf->av_token_key;
+
+    rc = ngx_quic_open_token(c, key, &pkt->token, pkt->dcid, pkt->dcid_len,
+                             data, &len);
+    pkt->retried = (rc == NGX_OK);
+
+    if (rc == NGX_DECLINED) {
+        rc = ngx_quic_open_token(c, conf->av_token_key, &pkt->token, NULL, 0,
+                                 data, &len);
+    }
+
+    if (rc == NGX_ERROR) {
         return NGX_ERROR;
     }
 
-    rc = EVP_AEAD_CTX_open(&ctx, data, &len, sizeof(data),
-                           pkt->token.data, NGX_QUIC_AES_256_GCM_IV_LEN,
-                           pkt->token.data + NGX_QUIC_AES_256_GCM_IV_LEN,
-                           pkt->token.len - NGX_QUIC_AES_256_GCM_IV_LEN,
-                           NULL, 0);
-
-    EVP_AEAD_CTX_cleanup(&ctx);
-
-    if (rc != 1) {
-        ERR_clear_error();
+    if (rc != NGX_OK) {
         goto garbage;
     }
 
@@ -278,7 +294,9 @@ ngx_quic_validate_token(ngx_connection_t *c, u_char *key,
     ngx_memcpy(&expires, p, sizeof(time_t));
     p += sizeof(time_t);
 
-    pkt->retried = (*p++ == 1);
+    if (*p++ != pkt->retried) {
+        goto garbage;
+    }
 
     ngx_quic_address_hash(c->sockaddr, c->socklen, !pkt->retried, NULL, 0,
                           addr_hash);
@@ -308,6 +326,8 @@ ngx_quic_validate_token(ngx_connection_t *c, u_char *key,
 
 garbage:
 
+    pkt->retried = 0;
+
     ngx_log_error(NGX_LOG_INFO, c->log, 0, "quic garbage token");
 
     return NGX_ABORT;
@@ -317,4 +337,39 @@ bad_token:
     ngx_log_error(NGX_LOG_INFO, c->log, 0, "quic invalid token");
 
     return NGX_DECLINED;
+}
+
+
+/* NGX_DECLINED: not sealed with this key and associated data */
+
+static ngx_int_t
+ngx_quic_open_token(ngx_connection_t *c, u_char *key, ngx_str_t *token,
+    u_char *ad, size_t ad_len, u_char *out, size_t *len)
+{
+    int           rc;
+    EVP_AEAD_CTX  ctx;
+
+    if (EVP_AEAD_CTX_init(&ctx, EVP_aead_aes_256_gcm(), key,
+                          NGX_QUIC_AV_KEY_LEN, NGX_QUIC_AES_256_GCM_TAG_LEN,
+                          NULL)
+        != 1)
+    {
+        ngx_ssl_error(NGX_LOG_ALERT, c->log, 0, "EVP_AEAD_CTX_init() failed");
+        return NGX_ERROR;
+    }
+
+    rc = EVP_AEAD_CTX_open(&ctx, out, len, NGX_QUIC_TOKEN_BUF_SIZE,
+                           token->data, NGX_QUIC_AES_256_GCM_IV_LEN,
+                           token->data + NGX_QUIC_AES_256_GCM_IV_LEN,
+                           token->len - NGX_QUIC_AES_256_GCM_IV_LEN,
+                           ad, ad_len);
+
+    EVP_AEAD_CTX_cleanup(&ctx);
+
+    if (rc != 1) {
+        ERR_clear_error();
+        return NGX_DECLINED;
+    }
+
+    return NGX_OK;
 }

@@ -19,12 +19,12 @@
 /* datagrams taken by one system call */
 #define NGX_QUIC_RECV_BATCH  16
 
+/* times that, for each socket, at exit */
+#define NGX_QUIC_LAST_BATCHES  4096
+
 
 static ngx_int_t ngx_quic_local_address(ngx_listening_t *ls,
     struct msghdr *msg, ngx_quic_datagram_t *dgram);
-static void ngx_quic_accept(ngx_listening_t *ls,
-    ngx_quic_datagram_t *dgram);
-static void ngx_quic_close_accepted_connection(ngx_connection_t *c);
 
 
 /* this worker's listening sockets, of ngx_listening_t * */
@@ -168,11 +168,13 @@ ngx_quic_recvmsg(ngx_event_t *ev)
             if (err == NGX_EAGAIN || err == NGX_EINTR) {
                 ngx_log_debug0(NGX_LOG_DEBUG_EVENT, ev->log, err,
                                "quic recvmmsg() not ready");
+                ev->ready = 0;
                 return;
             }
 
             ngx_log_error(NGX_LOG_ALERT, ev->log, err,
                           "quic recvmmsg() failed");
+            ev->ready = 0;
             return;
         }
 
@@ -181,6 +183,7 @@ ngx_quic_recvmsg(ngx_event_t *ev)
             if (msgs[i].msg_hdr.msg_flags & (MSG_TRUNC|MSG_CTRUNC)) {
                 ngx_log_error(NGX_LOG_ALERT, ev->log, 0,
                               "quic recvmmsg() truncated data");
+                ngx_quic_status->dropped++;
                 continue;
             }
 
@@ -194,11 +197,14 @@ ngx_quic_recvmsg(ngx_event_t *ev)
             if (ngx_quic_local_address(ls, &msgs[i].msg_hdr, &dgram)
                 != NGX_OK)
             {
+                ngx_quic_status->dropped++;
                 continue;
             }
 
-            ngx_quic_dispatch(ls, &dgram, 0);
+            ngx_quic_dispatch(ls, &dgram, NGX_QUIC_HOP_NONE);
         }
+
+        ev->ready = (n == NGX_QUIC_RECV_BATCH);
 
     } while (n == NGX_QUIC_RECV_BATCH && ecf->multi_accept);
 }
@@ -250,12 +256,47 @@ ngx_quic_local_address(ngx_listening_t *ls, struct msghdr *msg,
 }
 
 
+/* at exit: what is in the sockets already, which other workers may not have */
+
+void
+ngx_quic_drain_listeners(void)
+{
+    int                n;
+    ngx_uint_t         i;
+    ngx_event_t       *rev;
+    ngx_listening_t  **ls;
+
+    ls = ngx_quic_listeners.elts;
+    for (i = 0; i < ngx_quic_listeners.nelts; i++) {
+
+        if (ls[i]->connection == NULL) {
+            continue;
+        }
+
+        rev = ls[i]->connection->read;
+
+        for (n = 0; n < NGX_QUIC_LAST_BATCHES; n++) {
+
+            rev->ready = 0;
+            ngx_quic_recvmsg(rev);
+
+            if (!rev->ready) {
+                break;
+            }
+        }
+    }
+}
+
+
+/* "hops": NGX_QUIC_HOP_... */
+
 void
 ngx_quic_dispatch(ngx_listening_t *ls, ngx_quic_datagram_t *dgram,
-    ngx_uint_t handed_over)
+    ngx_uint_t hops)
 {
     u_char            *p, *dcid;
     size_t             len;
+    ngx_int_t          rc;
     ngx_log_t         *log;
     ngx_connection_t  *c;
 
@@ -271,6 +312,7 @@ ngx_quic_dispatch(ngx_listening_t *ls, ngx_quic_datagram_t *dgram,
         if (dgram->len < 6 || dgram->len < (size_t) 6 + p[5]) {
             ngx_log_debug0(NGX_LOG_DEBUG_EVENT, log, 0,
                            "quic datagram is too short");
+            ngx_quic_status->dropped++;
             return;
         }
 
@@ -282,6 +324,7 @@ ngx_quic_dispatch(ngx_listening_t *ls, ngx_quic_datagram_t *dgram,
         if (dgram->len < 1 + NGX_QUIC_CID_LEN) {
             ngx_log_debug0(NGX_LOG_DEBUG_EVENT, log, 0,
                            "quic datagram is too short");
+            ngx_quic_status->dropped++;
             return;
         }
 
@@ -296,172 +339,30 @@ ngx_quic_dispatch(ngx_listening_t *ls, ngx_quic_datagram_t *dgram,
         return;
     }
 
-    if (!handed_over && len == NGX_QUIC_CID_LEN
-        && ngx_quic_hand_over(dgram, dcid, log) == NGX_OK)
-    {
-        return;
+    if (hops == NGX_QUIC_HOP_NONE && len == NGX_QUIC_CID_LEN) {
+
+        rc = ngx_quic_hand_over(dgram, dcid, log);
+
+        if (rc == NGX_OK) {
+            return;
+        }
+
+        if (rc == NGX_DONE) {
+            hops = NGX_QUIC_HOP_OWNER;
+        }
     }
 
-    if (!handed_over && (ngx_exiting || ngx_terminate)
-        && ngx_quic_long_pkt(p[0])
-        && ngx_quic_hand_over_to_successor(dgram, log) == NGX_OK)
+    /*
+     * A first flight, perhaps with the Source Connection ID of our Retry. It
+     * has found its worker if the ID leads here, but not one that goes on.
+     */
+
+    if (ngx_quic_long_pkt(p[0])
+        && (hops == NGX_QUIC_HOP_NONE || ngx_exiting || ngx_terminate)
+        && ngx_quic_hand_over_client(ls, dgram, dcid, len, log) == NGX_OK)
     {
         return;
     }
 
     ngx_quic_accept(ls, dgram);
-}
-
-
-/* as ngx_event_recvmsg() and nginx's own ngx_quic_recvmsg() */
-
-static void
-ngx_quic_accept(ngx_listening_t *ls, ngx_quic_datagram_t *dgram)
-{
-    ngx_log_t         *log;
-    ngx_event_t       *rev, *wev;
-    ngx_connection_t  *c, *lc;
-
-#if (NGX_DEBUG)
-    ngx_str_t          addr;
-    ngx_event_conf_t  *ecf;
-    u_char             text[NGX_SOCKADDR_STRLEN];
-#endif
-
-    lc = ls->connection;
-
-#if (NGX_STAT_STUB)
-    (void) ngx_atomic_fetch_add(ngx_stat_accepted, 1);
-#endif
-
-    ngx_accept_disabled = ngx_cycle->connection_n / 8
-                          - ngx_cycle->free_connection_n;
-
-    c = ngx_get_connection(lc->fd, lc->log);
-    if (c == NULL) {
-        return;
-    }
-
-    c->shared = 1;
-    c->type = SOCK_DGRAM;
-    c->socklen = dgram->from_len;
-
-#if (NGX_STAT_STUB)
-    (void) ngx_atomic_fetch_add(ngx_stat_active, 1);
-#endif
-
-    c->pool = ngx_create_pool(ls->pool_size, lc->log);
-    if (c->pool == NULL) {
-        goto failed;
-    }
-
-    c->sockaddr = ngx_palloc(c->pool, NGX_SOCKADDRLEN);
-    if (c->sockaddr == NULL) {
-        goto failed;
-    }
-
-    ngx_memcpy(c->sockaddr, &dgram->from, dgram->from_len);
-
-    c->local_sockaddr = ngx_palloc(c->pool, dgram->to_len);
-    if (c->local_sockaddr == NULL) {
-        goto failed;
-    }
-
-    ngx_memcpy(c->local_sockaddr, &dgram->to, dgram->to_len);
-    c->local_socklen = dgram->to_len;
-
-    log = ngx_palloc(c->pool, sizeof(ngx_log_t));
-    if (log == NULL) {
-        goto failed;
-    }
-
-    *log = ls->log;
-
-    c->log = log;
-    c->pool->log = log;
-    c->listening = ls;
-
-    c->buffer = ngx_create_temp_buf(c->pool, dgram->len);
-    if (c->buffer == NULL) {
-        goto failed;
-    }
-
-    c->buffer->last = ngx_cpymem(c->buffer->last, dgram->data, dgram->len);
-
-    rev = c->read;
-    wev = c->write;
-
-    rev->active = 1;
-    wev->ready = 1;
-
-    rev->log = log;
-    wev->log = log;
-
-    c->number = ngx_atomic_fetch_add(ngx_connection_counter, 1);
-
-    c->start_time = ngx_current_msec;
-
-#if (NGX_STAT_STUB)
-    (void) ngx_atomic_fetch_add(ngx_stat_handled, 1);
-#endif
-
-    if (ls->addr_ntop) {
-        c->addr_text.data = ngx_pnalloc(c->pool, ls->addr_text_max_len);
-        if (c->addr_text.data == NULL) {
-            goto failed;
-        }
-
-        c->addr_text.len = ngx_sock_ntop(c->sockaddr, c->socklen,
-                                         c->addr_text.data,
-                                         ls->addr_text_max_len, 0);
-        if (c->addr_text.len == 0) {
-            goto failed;
-        }
-    }
-
-#if (NGX_DEBUG)
-
-    ecf = ngx_event_get_conf(ngx_cycle->conf_ctx, ngx_event_core_module);
-
-    ngx_debug_accepted_connection(ecf, c);
-
-    if (log->log_level & NGX_LOG_DEBUG_EVENT) {
-        addr.data = text;
-        addr.len = ngx_sock_ntop(c->sockaddr, c->socklen, text,
-                                 NGX_SOCKADDR_STRLEN, 1);
-
-        ngx_log_debug4(NGX_LOG_DEBUG_EVENT, log, 0,
-                       "*%uA quic recvmsg: %V fd:%d n:%uz",
-                       c->number, &addr, c->fd, dgram->len);
-    }
-
-#endif
-
-    log->data = NULL;
-    log->handler = NULL;
-
-    ls->handler(c);
-
-    return;
-
-failed:
-
-    ngx_quic_close_accepted_connection(c);
-}
-
-
-static void
-ngx_quic_close_accepted_connection(ngx_connection_t *c)
-{
-    ngx_free_connection(c);
-
-    c->fd = (ngx_socket_t) -1;
-
-    if (c->pool) {
-        ngx_destroy_pool(c->pool);
-    }
-
-#if (NGX_STAT_STUB)
-    (void) ngx_atomic_fetch_add(ngx_stat_active, -1);
-#endif
 }

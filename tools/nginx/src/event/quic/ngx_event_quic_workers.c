@@ -8,150 +8,362 @@
  * number with "quic_bpf on". Neither finds the owner of a connection always: a
  * path begins with a new 4-tuple, an address may change, and while a reload or
  * an upgrade drains, two generations of workers read the same sockets. Every
- * connection ID names its worker process (ngx_event_quic_connection.h), and
- * each process has a datagram socket, named after it in the abstract namespace,
- * to which others pass what is not theirs. Nothing is shared for that, so it
- * works between generations and between binaries too. If a process is gone, so
- * is its socket, and the client gets a stateless reset.
+ * connection ID leads to its worker process (ngx_event_quic_connid.c), and each
+ * process listens on a Unix stream socket, named after it, for what others
+ * received in its place. Streams have no limit on the number of datagrams, as
+ * Unix datagram sockets do; what does not fit into the kernel's buffer waits
+ * here, up to NGX_QUIC_HANDOVER_MAX for each process, and what is dropped after
+ * all is counted.
  *
- * A small table in shared memory tells workers which are about to exit where
- * new clients go: kernels go on giving them some.
+ * The sockets are in a directory that only the workers' user may enter, and both
+ * ends ask the kernel whose process the other one is. Next to them is the file
+ * "state", which outlives workers, masters and binaries: the keys that all must
+ * share, and where new clients go that reached a worker which is about to exit.
  */
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <poll.h>
 #include <sys/un.h>
 #include <ngx_event_quic_connection.h>
 
 
-#define NGX_QUIC_MAX_WORKERS        1024
-#define NGX_QUIC_HANDOVER_VERSION   1
-#define NGX_QUIC_HANDOVER_NAME      "nginx-quic-"
-#define NGX_QUIC_HANDOVER_BATCH     64
+#define NGX_QUIC_STATE_MAGIC        0x6d707132
+#define NGX_QUIC_MAX_WORKERS        (1 << (NGX_QUIC_ROUTE_BITS                 \
+                                          - NGX_QUIC_ROUTE_SHIFT))
+
+#define NGX_QUIC_HANDOVER_VERSION   2
+#define NGX_QUIC_HANDOVER_BACKLOG   4096
+#define NGX_QUIC_HANDOVER_MAX       (4 * 1024 * 1024)  /* octets that wait */
+#define NGX_QUIC_HANDOVER_KEEP      (64 * 1024)
+#define NGX_QUIC_HANDOVER_READ      (256 * 1024)
+#define NGX_QUIC_HANDOVER_READS     16                 /* in a row */
+#define NGX_QUIC_HANDOVER_LAST_READS  1024
+#define NGX_QUIC_HANDOVER_TIMEOUT   10000              /* ms without progress */
+#define NGX_QUIC_HANDOVER_LINGER    1000               /* ms, at exit */
 
 
 /* goes before a datagram that is handed over */
 typedef struct {
     uint32_t                      version;
+    uint32_t                      hops;
     uint32_t                      from_len;
     uint32_t                      to_len;
-    ngx_sockaddr_t                from;
-    ngx_sockaddr_t                to;
+    uint32_t                      len;
+    struct sockaddr_in6           from;        /* or sockaddr_in */
+    struct sockaddr_in6           to;
 } ngx_quic_handover_t;
 
 
+/* the file "state", shared by all processes */
 typedef struct {
-    uint32_t                      process;     /* 0 if there is none */
-    uint32_t                      generation;
-} ngx_quic_worker_t;
+    uint32_t                      magic;
+    uint32_t                      size;
+    uint64_t                      generation;  /* of the newest configuration */
+    u_char                        route_key[NGX_QUIC_ROUTE_KEY_LEN];
+    u_char                        retry_key[NGX_QUIC_AV_KEY_LEN];
+
+    /* by worker number: generation and process, or 0 */
+    volatile uint32_t             nworkers;    /* the most there were */
+    volatile uint64_t             workers[NGX_QUIC_MAX_WORKERS];
+} ngx_quic_state_t;
+
+#define ngx_quic_worker_entry(generation, process)                            \
+    ((generation) << NGX_QUIC_ROUTE_BITS | (process))
+#define ngx_quic_worker_process(entry)                                        \
+    ((uint32_t) (entry) & NGX_QUIC_ROUTE_MASK)
+#define ngx_quic_worker_generation(entry)  ((entry) >> NGX_QUIC_ROUTE_BITS)
 
 
-static socklen_t ngx_quic_handover_address(struct sockaddr_un *sun,
-    uint32_t process);
+/* another process, to which datagrams go */
+typedef struct {
+    ngx_rbtree_node_t             node;        /* by process */
+    ngx_connection_t             *connection;
+    u_char                       *start;
+    u_char                       *frame;       /* the first not wholly written */
+    u_char                       *pos;         /* the first octet not written */
+    u_char                       *last;
+    u_char                       *end;
+} ngx_quic_peer_t;
+
+
+/* another process, from which datagrams come */
+typedef struct {
+    ngx_queue_t                   queue;
+    ngx_connection_t             *connection;
+    u_char                       *partial;     /* the beginning of a datagram */
+    size_t                        len;
+} ngx_quic_source_t;
+
+
+static ngx_int_t ngx_quic_open_state(ngx_cycle_t *cycle, ngx_str_t *dir);
+static ngx_int_t ngx_quic_bind_handover(ngx_socket_t s, ngx_log_t *log);
+static ngx_int_t ngx_quic_is_alive(struct sockaddr_un *sun);
+static void ngx_quic_sweep(ngx_log_t *log);
+static void ngx_quic_handover_name(struct sockaddr_un *sun, uint32_t process);
 static ngx_int_t ngx_quic_pass(ngx_quic_datagram_t *dgram, uint32_t process,
+    ngx_uint_t hops, ngx_log_t *log);
+static ngx_int_t ngx_quic_get_peer(uint32_t process, ngx_quic_peer_t **out,
     ngx_log_t *log);
-static void ngx_quic_handover_handler(ngx_event_t *ev);
-static ngx_int_t ngx_quic_check_sender(struct msghdr *msg);
+static ngx_int_t ngx_quic_check_process(ngx_socket_t s, ngx_log_t *log);
+static ngx_int_t ngx_quic_reserve(ngx_quic_peer_t *peer, size_t size,
+    ngx_log_t *log);
+static void ngx_quic_peer_write_handler(ngx_event_t *ev);
+static void ngx_quic_peer_read_handler(ngx_event_t *ev);
+static ngx_int_t ngx_quic_flush_peer(ngx_quic_peer_t *peer);
+static void ngx_quic_close_peer(ngx_quic_peer_t *peer, ngx_uint_t drop);
+static void ngx_quic_handover_accept(ngx_event_t *ev);
+static void ngx_quic_source_handler(ngx_event_t *ev);
+static ngx_int_t ngx_quic_read_source(ngx_quic_source_t *source,
+    ngx_uint_t max);
+static ssize_t ngx_quic_take_frames(u_char *p, u_char *last, ngx_log_t *log);
+static void ngx_quic_close_source(ngx_quic_source_t *source);
 
 
 uint32_t                    ngx_quic_process;
+uint64_t                    ngx_quic_generation;
+ngx_str_t                   ngx_quic_handover_dir;
 
-static ngx_quic_worker_t   *ngx_quic_workers;     /* in shared memory */
-static uint32_t             ngx_quic_generation;
+static ngx_quic_state_t    *ngx_quic_state;
+static ngx_fd_t             ngx_quic_state_fd = NGX_INVALID_FILE;
 static ngx_connection_t    *ngx_quic_handover;
+static ngx_socket_t         ngx_quic_spare = (ngx_socket_t) -1;
+static ngx_queue_t          ngx_quic_sources;
+static ngx_rbtree_t         ngx_quic_peers;
+static ngx_rbtree_node_t    ngx_quic_peers_sentinel;
 
 
-/* in the master; the table is made once and lasts as long as the master */
+/* in the master */
 
 ngx_int_t
 ngx_quic_init_workers_module(ngx_cycle_t *cycle)
 {
-    ngx_shm_t  shm;
+    ngx_quic_main_conf_t  *qmcf;
 
-    ngx_quic_generation++;
+    qmcf = (ngx_quic_main_conf_t *) ngx_get_conf(cycle->conf_ctx,
+                                                 ngx_quic_module);
 
-    if (ngx_quic_workers || ngx_test_config) {
+    if (qmcf->handover_path == NULL || ngx_test_config) {
         return NGX_OK;
     }
 
-    ngx_memzero(&shm, sizeof(ngx_shm_t));
-
-    shm.size = NGX_QUIC_MAX_WORKERS * sizeof(ngx_quic_worker_t);
-    ngx_str_set(&shm.name, "nginx_quic_workers");
-    shm.log = cycle->log;
-
-    if (ngx_shm_alloc(&shm) != NGX_OK) {
+    if (ngx_quic_open_state(cycle, &qmcf->handover_path->name) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    ngx_quic_workers = (ngx_quic_worker_t *) shm.addr;
+    ngx_quic_handover_dir = qmcf->handover_path->name;
 
     return NGX_OK;
+}
+
+
+/*
+ * The directory is the workers' user's, so what is in it is looked at before it
+ * is trusted: a regular file of the master's own user with one name.
+ */
+
+static ngx_int_t
+ngx_quic_open_state(ngx_cycle_t *cycle, ngx_str_t *dir)
+{
+    ngx_fd_t           fd;
+    ngx_err_t          err;
+    ngx_uint_t         tries;
+    struct stat        st;
+    ngx_quic_state_t  *state;
+
+    u_char             name[NGX_QUIC_HANDOVER_PATH_LEN + sizeof("/state")];
+
+    (void) ngx_snprintf(name, sizeof(name), "%V/state%Z", dir);
+
+    for (tries = 0; /* void */ ; tries++) {
+
+        fd = open((char *) name, O_RDWR|O_CREAT|O_NOFOLLOW|O_NONBLOCK|O_CLOEXEC,
+                  0600);
+        err = ngx_errno;
+
+        if (fd != -1
+            && fstat(fd, &st) == 0
+            && S_ISREG(st.st_mode)
+            && st.st_uid == geteuid()
+            && st.st_nlink == 1
+            && (st.st_size == 0 || st.st_size == sizeof(ngx_quic_state_t)))
+        {
+            break;
+        }
+
+        if (fd != -1) {
+            (void) close(fd);
+        }
+
+        /* of another user or binary */
+
+        if (tries || unlink((char *) name) == -1) {
+            ngx_log_error(NGX_LOG_EMERG, cycle->log, err,
+                          "quic cannot use \"%s\"", name);
+            return NGX_ERROR;
+        }
+    }
+
+    err = ngx_lock_fd(fd);
+    if (err) {
+        ngx_log_error(NGX_LOG_EMERG, cycle->log, err,
+                      ngx_lock_fd_n " \"%s\" failed", name);
+        goto failed;
+    }
+
+    if (ftruncate(fd, sizeof(ngx_quic_state_t)) == -1) {
+        ngx_log_error(NGX_LOG_EMERG, cycle->log, ngx_errno,
+                      "ftruncate(\"%s\") failed", name);
+        goto failed;
+    }
+
+    /* not a sparse file: what a full disk refuses later would kill workers */
+
+    err = posix_fallocate(fd, 0, sizeof(ngx_quic_state_t));
+    if (err) {
+        ngx_log_error(NGX_LOG_EMERG, cycle->log, err,
+                      "posix_fallocate(\"%s\") failed", name);
+        goto failed;
+    }
+
+    state = mmap(NULL, sizeof(ngx_quic_state_t), PROT_READ|PROT_WRITE,
+                 MAP_SHARED, fd, 0);
+    if (state == MAP_FAILED) {
+        ngx_log_error(NGX_LOG_EMERG, cycle->log, ngx_errno,
+                      "mmap(\"%s\") failed", name);
+        goto failed;
+    }
+
+    if (state->magic != NGX_QUIC_STATE_MAGIC
+        || state->size != sizeof(ngx_quic_state_t))
+    {
+        ngx_memzero(state, sizeof(ngx_quic_state_t));
+
+        if (RAND_bytes(state->route_key, NGX_QUIC_ROUTE_KEY_LEN) != 1
+            || RAND_bytes(state->retry_key, NGX_QUIC_AV_KEY_LEN) != 1)
+        {
+            ngx_log_error(NGX_LOG_EMERG, cycle->log, 0, "RAND_bytes() failed");
+            (void) munmap(state, sizeof(ngx_quic_state_t));
+            goto failed;
+        }
+
+        if (ngx_quic_state) {
+            /* the old file was removed, but its workers go on */
+
+            ngx_memcpy(state->route_key, ngx_quic_state->route_key,
+                       NGX_QUIC_ROUTE_KEY_LEN);
+            ngx_memcpy(state->retry_key, ngx_quic_state->retry_key,
+                       NGX_QUIC_AV_KEY_LEN);
+            state->generation = ngx_quic_state->generation;
+        }
+
+        state->size = sizeof(ngx_quic_state_t);
+        state->magic = NGX_QUIC_STATE_MAGIC;
+    }
+
+    ngx_quic_generation = ++state->generation;
+
+    ngx_memcpy(ngx_quic_route_key, state->route_key, NGX_QUIC_ROUTE_KEY_LEN);
+    ngx_memcpy(ngx_quic_retry_key, state->retry_key, NGX_QUIC_AV_KEY_LEN);
+
+    (void) ngx_unlock_fd(fd);
+
+    if (ngx_quic_state) {
+        (void) munmap(ngx_quic_state, sizeof(ngx_quic_state_t));
+        (void) close(ngx_quic_state_fd);
+    }
+
+    ngx_quic_state = state;
+    ngx_quic_state_fd = fd;
+
+    return NGX_OK;
+
+failed:
+
+    (void) close(fd);
+
+    return NGX_ERROR;
 }
 
 
 ngx_int_t
 ngx_quic_init_workers(ngx_cycle_t *cycle)
 {
-    int                  on;
-    socklen_t            len;
-    ngx_uint_t           i, n;
-    ngx_event_t         *rev;
-    ngx_socket_t         s;
-    ngx_listening_t     *ls;
-    ngx_connection_t    *c;
-    struct sockaddr_un   sun;
+    ngx_err_t             err;
+    ngx_int_t             rc;
+    uint64_t              entry;
+    ngx_uint_t            i, n;
+    ngx_socket_t          s;
+    ngx_listening_t      *ls;
+    ngx_connection_t     *c;
+    struct stat           st;
+
+    ngx_queue_init(&ngx_quic_sources);
+    ngx_rbtree_init(&ngx_quic_peers, &ngx_quic_peers_sentinel,
+                    ngx_rbtree_insert_value);
 
     ls = cycle->listening.elts;
     for (i = 0, n = 0; i < cycle->listening.nelts; i++) {
         n += ls[i].quic;
     }
 
-    if (n == 0) {
+    if (n == 0 || ngx_quic_state == NULL) {
         return NGX_OK;
     }
 
-    s = socket(AF_UNIX, SOCK_DGRAM|SOCK_NONBLOCK|SOCK_CLOEXEC, 0);
+    if (lstat((char *) ngx_quic_handover_dir.data, &st) == -1
+        || !S_ISDIR(st.st_mode)
+        || st.st_uid != geteuid()
+        || (st.st_mode & (S_IRWXG|S_IRWXO)))
+    {
+        ngx_log_error(NGX_LOG_EMERG, cycle->log, 0,
+                      "quic handover directory \"%V\" is not the worker's own",
+                      &ngx_quic_handover_dir);
+        return NGX_ERROR;
+    }
+
+    s = socket(AF_UNIX, SOCK_STREAM|SOCK_NONBLOCK|SOCK_CLOEXEC, 0);
     if (s == (ngx_socket_t) -1) {
         ngx_log_error(NGX_LOG_EMERG, cycle->log, ngx_socket_errno,
                       ngx_socket_n " for quic handover failed");
         return NGX_ERROR;
     }
 
-    on = 1;
+    /* between bind() and listen() a socket looks like one of the dead */
 
-    if (setsockopt(s, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == -1) {
-        ngx_log_error(NGX_LOG_EMERG, cycle->log, ngx_socket_errno,
-                      "setsockopt(SO_PASSCRED) failed");
+    err = ngx_lock_fd(ngx_quic_state_fd);
+    if (err) {
+        ngx_log_error(NGX_LOG_EMERG, cycle->log, err,
+                      ngx_lock_fd_n " for quic handover failed");
         goto failed;
     }
 
-    /* a random name, so that containers may share a network namespace */
+    if (ngx_worker == 0) {
+        ngx_quic_sweep(cycle->log);
+    }
 
-    for ( ;; ) {
-        if (RAND_bytes((u_char *) &ngx_quic_process, sizeof(ngx_quic_process))
-            != 1)
-        {
-            goto failed;
+    rc = ngx_quic_bind_handover(s, cycle->log);
+
+    if (rc == NGX_OK && ngx_worker < NGX_QUIC_MAX_WORKERS) {
+        entry = ngx_quic_state->workers[ngx_worker];
+
+        if (ngx_quic_worker_generation(entry) <= ngx_quic_generation) {
+            ngx_quic_state->workers[ngx_worker] =
+                ngx_quic_worker_entry(ngx_quic_generation,
+                                      (uint64_t) ngx_quic_process);
         }
 
-        if (ngx_quic_process == 0) {
-            continue;
+        if (ngx_quic_state->nworkers <= ngx_worker) {
+            ngx_quic_state->nworkers = ngx_worker + 1;
         }
+    }
 
-        len = ngx_quic_handover_address(&sun, ngx_quic_process);
+    (void) ngx_unlock_fd(ngx_quic_state_fd);
 
-        if (bind(s, (struct sockaddr *) &sun, len) == 0) {
-            break;
-        }
-
-        if (ngx_socket_errno != NGX_EADDRINUSE) {
-            ngx_log_error(NGX_LOG_EMERG, cycle->log, ngx_socket_errno,
-                          "bind() for quic handover failed");
-            goto failed;
-        }
+    if (rc != NGX_OK) {
+        goto failed;
     }
 
     c = ngx_get_connection(s, cycle->log);
@@ -159,23 +371,18 @@ ngx_quic_init_workers(ngx_cycle_t *cycle)
         goto failed;
     }
 
-    rev = c->read;
+    c->log = cycle->log;
+    c->read->log = cycle->log;
+    c->write->log = cycle->log;
+    c->read->handler = ngx_quic_handover_accept;
+    c->read->channel = 1;
 
-    rev->log = cycle->log;
-    rev->handler = ngx_quic_handover_handler;
-    rev->channel = 1;
-
-    if (ngx_add_event(rev, NGX_READ_EVENT, 0) != NGX_OK) {
+    if (ngx_add_event(c->read, NGX_READ_EVENT, 0) != NGX_OK) {
         ngx_free_connection(c);
         goto failed;
     }
 
     ngx_quic_handover = c;
-
-    if (ngx_quic_workers && ngx_worker < NGX_QUIC_MAX_WORKERS) {
-        ngx_quic_workers[ngx_worker].generation = ngx_quic_generation;
-        ngx_quic_workers[ngx_worker].process = ngx_quic_process;
-    }
 
     return NGX_OK;
 
@@ -190,39 +397,223 @@ failed:
 }
 
 
-void
-ngx_quic_exit_process(ngx_cycle_t *cycle)
+/* under the lock: the worker's number, and what no other process has */
+
+static ngx_int_t
+ngx_quic_bind_handover(ngx_socket_t s, ngx_log_t *log)
 {
-    if (ngx_quic_workers
-        && ngx_worker < NGX_QUIC_MAX_WORKERS
-        && ngx_quic_process
-        && ngx_quic_workers[ngx_worker].process == ngx_quic_process)
-    {
-        ngx_quic_workers[ngx_worker].process = 0;
+    uint16_t            n;
+    ngx_err_t           err;
+    ngx_uint_t          tries;
+    struct sockaddr_un  sun;
+
+    for (tries = 0; tries < 65536; tries++) {
+
+        if (RAND_bytes((u_char *) &n, sizeof(n)) != 1) {
+            return NGX_ERROR;
+        }
+
+        ngx_quic_process = (uint32_t) (ngx_worker << NGX_QUIC_ROUTE_SHIFT
+                                       | (n & ((1 << NGX_QUIC_ROUTE_SHIFT) - 1)))
+                           & NGX_QUIC_ROUTE_MASK;
+
+        ngx_quic_handover_name(&sun, ngx_quic_process);
+
+        if (bind(s, (struct sockaddr *) &sun, sizeof(struct sockaddr_un)) == 0) {
+
+            if (chmod(sun.sun_path, 0600) == -1
+                || listen(s, NGX_QUIC_HANDOVER_BACKLOG) == -1)
+            {
+                ngx_log_error(NGX_LOG_EMERG, log, ngx_socket_errno,
+                              "listen() on \"%s\" failed", sun.sun_path);
+                (void) unlink(sun.sun_path);
+                return NGX_ERROR;
+            }
+
+            return NGX_OK;
+        }
+
+        err = ngx_socket_errno;
+
+        if (err != NGX_EADDRINUSE) {
+            ngx_log_error(NGX_LOG_EMERG, log, err,
+                          "bind() to \"%s\" failed", sun.sun_path);
+            return NGX_ERROR;
+        }
+
+        if (!ngx_quic_is_alive(&sun)) {
+            (void) unlink(sun.sun_path);
+        }
     }
+
+    ngx_log_error(NGX_LOG_EMERG, log, 0, "too many quic workers are draining");
+
+    return NGX_ERROR;
 }
 
 
-static socklen_t
-ngx_quic_handover_address(struct sockaddr_un *sun, uint32_t process)
+static ngx_int_t
+ngx_quic_is_alive(struct sockaddr_un *sun)
 {
-    u_char  *p;
+    int           rc;
+    ngx_err_t     err;
+    ngx_socket_t  s;
 
+    s = socket(AF_UNIX, SOCK_STREAM|SOCK_NONBLOCK|SOCK_CLOEXEC, 0);
+    if (s == (ngx_socket_t) -1) {
+        return 1;
+    }
+
+    rc = connect(s, (struct sockaddr *) sun, sizeof(struct sockaddr_un));
+    err = ngx_socket_errno;
+
+    (void) ngx_close_socket(s);
+
+    return rc == 0 || (err != NGX_ECONNREFUSED && err != NGX_ENOENT);
+}
+
+
+/* under the lock: removes what processes that were killed have left */
+
+static void
+ngx_quic_sweep(ngx_log_t *log)
+{
+    DIR                *dir;
+    ngx_int_t           n;
+    ngx_uint_t          i;
+    struct dirent      *de;
+    struct sockaddr_un  sun;
+
+    dir = opendir((char *) ngx_quic_handover_dir.data);
+    if (dir == NULL) {
+        return;
+    }
+
+    while ((de = readdir(dir)) != NULL) {
+
+        n = (ngx_strlen(de->d_name) >= 6)
+            ? ngx_hextoi((u_char *) de->d_name, 6) : NGX_ERROR;
+
+        if (n == NGX_ERROR) {
+            continue;
+        }
+
+        ngx_quic_handover_name(&sun, n);
+
+        if (ngx_quic_is_alive(&sun)) {
+            continue;
+        }
+
+        (void) unlink(sun.sun_path);
+
+        ngx_memcpy(sun.sun_path + ngx_strlen(sun.sun_path), ".status",
+                   sizeof(".status"));
+        (void) unlink(sun.sun_path);
+
+        i = n >> NGX_QUIC_ROUTE_SHIFT;
+
+        if (ngx_quic_worker_process(ngx_quic_state->workers[i]) == (uint32_t) n)
+        {
+            ngx_quic_state->workers[i] = 0;
+        }
+
+        ngx_log_error(NGX_LOG_INFO, log, 0, "quic worker %06xi is dead", n);
+    }
+
+    (void) closedir(dir);
+}
+
+
+/*
+ * What is still to be read goes to others: clients that have just come, for
+ * instance, to a socket that no other worker has.
+ */
+
+void
+ngx_quic_exit_process(ngx_cycle_t *cycle)
+{
+    uint64_t             entry;
+    ngx_msec_t           end;
+    ngx_queue_t         *q;
+    struct pollfd        pfd;
+    ngx_quic_peer_t     *peer;
+    ngx_rbtree_node_t   *node;
+    struct sockaddr_un   sun;
+
+    if (ngx_quic_handover == NULL) {
+        return;
+    }
+
+    if (ngx_worker < NGX_QUIC_MAX_WORKERS) {
+        entry = ngx_quic_worker_entry(ngx_quic_generation,
+                                      (uint64_t) ngx_quic_process);
+
+        (void) __sync_bool_compare_and_swap(
+                                        &ngx_quic_state->workers[ngx_worker],
+                                        entry, 0);
+    }
+
+    ngx_quic_handover_name(&sun, ngx_quic_process);
+    (void) unlink(sun.sun_path);
+
+    if (ngx_exiting && !ngx_terminate) {
+
+        ngx_quic_handover_accept(ngx_quic_handover->read);
+
+        for (q = ngx_queue_head(&ngx_quic_sources);
+             q != ngx_queue_sentinel(&ngx_quic_sources);
+             q = ngx_queue_next(q))
+        {
+            (void) ngx_quic_read_source(
+                                ngx_queue_data(q, ngx_quic_source_t, queue),
+                                NGX_QUIC_HANDOVER_LAST_READS);
+        }
+
+        ngx_quic_drain_listeners();
+
+        ngx_time_update();
+        end = ngx_current_msec + NGX_QUIC_HANDOVER_LINGER;
+
+        while (ngx_quic_peers.root != &ngx_quic_peers_sentinel) {
+
+            node = ngx_rbtree_min(ngx_quic_peers.root, &ngx_quic_peers_sentinel);
+            peer = (ngx_quic_peer_t *) node;
+
+            ngx_time_update();
+
+            if (ngx_quic_flush_peer(peer) != NGX_AGAIN
+                || (ngx_msec_int_t) (end - ngx_current_msec) <= 0)
+            {
+                ngx_quic_close_peer(peer, 1);
+                continue;
+            }
+
+            pfd.fd = peer->connection->fd;
+            pfd.events = POLLOUT;
+
+            (void) poll(&pfd, 1, (int) (end - ngx_current_msec));
+        }
+    }
+
+    ngx_quic_close_status();
+}
+
+
+static void
+ngx_quic_handover_name(struct sockaddr_un *sun, uint32_t process)
+{
     ngx_memzero(sun, sizeof(struct sockaddr_un));
 
     sun->sun_family = AF_UNIX;
 
-    /* the first octet stays zero */
-    p = ngx_sprintf((u_char *) &sun->sun_path[1], NGX_QUIC_HANDOVER_NAME "%08xD",
-                    process);
-
-    return p - (u_char *) sun;
+    (void) ngx_snprintf((u_char *) sun->sun_path, sizeof(sun->sun_path) - 1,
+                        "%V/%06xD", &ngx_quic_handover_dir, process);
 }
 
 
 /*
  * NGX_OK: another process owns the connection ID, and has the datagram;
- * NGX_DECLINED: none does, or this one.
+ * NGX_DONE: this one does; NGX_DECLINED: none does.
  */
 
 ngx_int_t
@@ -230,209 +621,799 @@ ngx_quic_hand_over(ngx_quic_datagram_t *dgram, u_char *cid, ngx_log_t *log)
 {
     uint32_t  process;
 
-    ngx_memcpy(&process, &cid[NGX_QUIC_CID_PROCESS], sizeof(process));
-
-    if (process == ngx_quic_process) {
+    if (ngx_quic_handover == NULL) {
         return NGX_DECLINED;
     }
 
-    return ngx_quic_pass(dgram, process, log);
+    process = ngx_quic_cid_process(cid);
+
+    if (process == ngx_quic_process) {
+        return NGX_DONE;
+    }
+
+    return ngx_quic_pass(dgram, process, NGX_QUIC_HOP_OWNER, log);
 }
 
 
-/* a new client at a worker that exits: it belongs to the new generation */
+/*
+ * Whose is a client's first flight? Of a worker that goes on, if this one is
+ * about to exit; and of one that all datagrams of the flight find, if all
+ * workers read one socket. NGX_DECLINED: this one's.
+ */
 
 ngx_int_t
-ngx_quic_hand_over_to_successor(ngx_quic_datagram_t *dgram, ngx_log_t *log)
+ngx_quic_hand_over_client(ngx_listening_t *ls, ngx_quic_datagram_t *dgram,
+    u_char *dcid, size_t len, ngx_log_t *log)
 {
-    ngx_uint_t          i;
-    ngx_quic_worker_t  *w;
+    uint32_t    process;
+    uint64_t    entry, newest;
+    ngx_uint_t  i, n, max, nworkers, exiting;
 
-    static ngx_uint_t   next;
-
-    if (ngx_quic_workers == NULL) {
+    if (ngx_quic_handover == NULL) {
         return NGX_DECLINED;
     }
 
-    w = &ngx_quic_workers[ngx_worker];
+    exiting = ngx_exiting || ngx_terminate;
+    newest = ngx_quic_state->generation;
 
-    /* with fewer workers than before, one after the other */
+    if (exiting && newest <= ngx_quic_generation) {
+        return NGX_DECLINED;
+    }
 
-    for (i = 0; i < NGX_QUIC_MAX_WORKERS; i++) {
+#if (NGX_HAVE_REUSEPORT)
 
-        if (w->process && w->generation > ngx_quic_generation) {
-            return ngx_quic_pass(dgram, w->process, log);
+    if (ls->reuseport) {
+
+        if (!exiting) {
+            return NGX_DECLINED;
         }
 
-        w = &ngx_quic_workers[next++ % NGX_QUIC_MAX_WORKERS];
+        /* the same socket, and so what it reads itself of the flight */
+
+        if (ngx_worker < NGX_QUIC_MAX_WORKERS) {
+            entry = ngx_quic_state->workers[ngx_worker];
+
+            if (ngx_quic_worker_generation(entry) > ngx_quic_generation
+                && ngx_quic_pass(dgram, ngx_quic_worker_process(entry),
+                                 NGX_QUIC_HOP_CLIENT, log)
+                   == NGX_OK)
+            {
+                return NGX_OK;
+            }
+        }
+    }
+
+#endif
+
+again:
+
+    /* the workers of the newest generation that there are */
+
+    newest = 0;
+    nworkers = 0;
+    max = ngx_min(ngx_quic_state->nworkers, NGX_QUIC_MAX_WORKERS);
+
+    for (i = 0; i < max; i++) {
+        entry = ngx_quic_state->workers[i];
+
+        if (entry == 0 || ngx_quic_worker_generation(entry) < newest) {
+            continue;
+        }
+
+        if (ngx_quic_worker_generation(entry) > newest) {
+            newest = ngx_quic_worker_generation(entry);
+            nworkers = 0;
+        }
+
+        nworkers++;
+    }
+
+    if (nworkers == 0 || newest < ngx_quic_generation + exiting) {
+        return NGX_DECLINED;
+    }
+
+    n = ngx_crc32_short(dcid, len) % nworkers;
+
+    for (i = 0; i < max; i++) {
+        entry = ngx_quic_state->workers[i];
+
+        if (entry == 0 || ngx_quic_worker_generation(entry) != newest || n--) {
+            continue;
+        }
+
+        process = ngx_quic_worker_process(entry);
+
+        if (process == ngx_quic_process
+            || ngx_quic_pass(dgram, process, NGX_QUIC_HOP_CLIENT, log)
+               == NGX_OK)
+        {
+            return process == ngx_quic_process ? NGX_DECLINED : NGX_OK;
+        }
+
+        /* it was killed */
+
+        (void) __sync_bool_compare_and_swap(&ngx_quic_state->workers[i], entry,
+                                            0);
+        goto again;
     }
 
     return NGX_DECLINED;
 }
 
 
-static ngx_int_t
-ngx_quic_pass(ngx_quic_datagram_t *dgram, uint32_t process, ngx_log_t *log)
-{
-    ssize_t              n;
-    ngx_err_t            err;
-    ngx_uint_t           level;
-    struct iovec         iov[2];
-    struct msghdr        msg;
-    struct sockaddr_un   sun;
-    ngx_quic_handover_t  head;
+/* NGX_OK: nothing is left to do; NGX_DECLINED: there is no such process */
 
-    if (ngx_quic_handover == NULL) {
+static ngx_int_t
+ngx_quic_pass(ngx_quic_datagram_t *dgram, uint32_t process, ngx_uint_t hops,
+    ngx_log_t *log)
+{
+    size_t                size;
+    ngx_int_t             rc;
+    ngx_quic_peer_t      *peer;
+    ngx_quic_handover_t   head;
+
+    if (dgram->from_len > sizeof(head.from)
+        || dgram->to_len > sizeof(head.to)
+        || dgram->len > NGX_QUIC_MAX_UDP_PAYLOAD_SIZE)
+    {
+        ngx_quic_status->handover_dropped++;
+        return NGX_OK;
+    }
+
+    rc = ngx_quic_get_peer(process, &peer, log);
+
+    if (rc == NGX_DECLINED) {
         return NGX_DECLINED;
+    }
+
+    if (rc != NGX_OK) {
+        ngx_quic_status->handover_dropped++;
+        return NGX_OK;
+    }
+
+    size = sizeof(ngx_quic_handover_t) + dgram->len;
+
+    if (ngx_quic_reserve(peer, size, log) != NGX_OK) {
+        ngx_quic_status->handover_dropped++;
+        return NGX_OK;
     }
 
     ngx_memzero(&head, sizeof(ngx_quic_handover_t));
 
     head.version = NGX_QUIC_HANDOVER_VERSION;
+    head.hops = hops;
     head.from_len = dgram->from_len;
     head.to_len = dgram->to_len;
+    head.len = dgram->len;
     ngx_memcpy(&head.from, &dgram->from, dgram->from_len);
     ngx_memcpy(&head.to, &dgram->to, dgram->to_len);
 
-    iov[0].iov_base = &head;
-    iov[0].iov_len = sizeof(ngx_quic_handover_t);
-    iov[1].iov_base = dgram->data;
-    iov[1].iov_len = dgram->len;
+    peer->last = ngx_cpymem(peer->last, &head, sizeof(ngx_quic_handover_t));
+    peer->last = ngx_cpymem(peer->last, dgram->data, dgram->len);
 
-    ngx_memzero(&msg, sizeof(struct msghdr));
+    ngx_quic_status->handed_over++;
 
-    msg.msg_name = &sun;
-    msg.msg_namelen = ngx_quic_handover_address(&sun, process);
-    msg.msg_iov = iov;
-    msg.msg_iovlen = 2;
+    /* one system call for all that are read at once */
 
-    n = sendmsg(ngx_quic_handover->fd, &msg, MSG_DONTWAIT);
-
-    if (n != -1) {
-        ngx_quic_status->handed_over++;
-
-        ngx_log_debug2(NGX_LOG_DEBUG_EVENT, log, 0,
-                       "quic datagram of %uz octets to process %08xD",
-                       dgram->len, process);
-        return NGX_OK;
+    if (peer->connection->write->ready) {
+        ngx_post_event(peer->connection->write, &ngx_posted_events);
     }
 
-    err = ngx_socket_errno;
+    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, log, 0,
+                   "quic datagram of %uz octets to process %06xD",
+                   dgram->len, process);
 
-    if (err == NGX_ECONNREFUSED || err == NGX_ENOENT) {
-        /* no such process (any more) */
+    return NGX_OK;
+}
+
+
+/* NGX_DECLINED: there is no such process; NGX_ERROR: it cannot be reached now */
+
+static ngx_int_t
+ngx_quic_get_peer(uint32_t process, ngx_quic_peer_t **out, ngx_log_t *log)
+{
+    ngx_int_t           rc;
+    ngx_err_t           err;
+    ngx_uint_t          level;
+    ngx_socket_t        s;
+    ngx_quic_peer_t    *peer;
+    ngx_connection_t   *c;
+    ngx_rbtree_node_t  *node, *sentinel;
+    struct sockaddr_un  sun;
+
+    node = ngx_quic_peers.root;
+    sentinel = ngx_quic_peers.sentinel;
+
+    while (node != sentinel) {
+
+        if (process == node->key) {
+            *out = (ngx_quic_peer_t *) node;
+            return NGX_OK;
+        }
+
+        node = (process < node->key) ? node->left : node->right;
+    }
+
+    /* most connection IDs that nobody knows end here, with one system call */
+
+    s = ngx_quic_spare;
+    ngx_quic_spare = (ngx_socket_t) -1;
+
+    if (s == (ngx_socket_t) -1) {
+        s = socket(AF_UNIX, SOCK_STREAM|SOCK_NONBLOCK|SOCK_CLOEXEC, 0);
+        if (s == (ngx_socket_t) -1) {
+            ngx_log_error(NGX_LOG_ALERT, log, ngx_socket_errno,
+                          ngx_socket_n " for quic handover failed");
+            return NGX_ERROR;
+        }
+    }
+
+    ngx_quic_handover_name(&sun, process);
+
+    if (connect(s, (struct sockaddr *) &sun, sizeof(struct sockaddr_un)) == -1) {
+        err = ngx_socket_errno;
+
+        ngx_quic_spare = s;
+
+        if (err == NGX_ENOENT || err == NGX_ECONNREFUSED) {
+            return NGX_DECLINED;
+        }
+
+        if (err == NGX_EACCES || err == NGX_EPERM) {
+            /* of another user, since "user" was changed */
+            ngx_log_error(NGX_LOG_WARN, log, err,
+                          "quic handover to \"%s\" refused", sun.sun_path);
+            return NGX_DECLINED;
+        }
+
+        level = (err == NGX_EAGAIN) ? NGX_LOG_ERR : NGX_LOG_ALERT;
+
+        ngx_log_error(level, log, err,
+                      "quic handover to \"%s\" failed", sun.sun_path);
+        return NGX_ERROR;
+    }
+
+    rc = ngx_quic_check_process(s, log);
+    if (rc != NGX_OK) {
+        goto failed;
+    }
+
+    rc = NGX_ERROR;
+
+    peer = ngx_calloc(sizeof(ngx_quic_peer_t), log);
+    if (peer == NULL) {
+        goto failed;
+    }
+
+    c = ngx_get_connection(s, ngx_cycle->log);
+    if (c == NULL) {
+        ngx_free(peer);
+        goto failed;
+    }
+
+    c->data = peer;
+    c->log = ngx_cycle->log;
+    c->read->log = c->log;
+    c->write->log = c->log;
+    c->read->handler = ngx_quic_peer_read_handler;
+    c->write->handler = ngx_quic_peer_write_handler;
+    c->read->channel = 1;
+    c->write->channel = 1;
+    c->write->ready = 1;
+
+    peer->connection = c;
+
+    if (ngx_handle_read_event(c->read, 0) != NGX_OK) {
+        ngx_close_connection(c);
+        ngx_free(peer);
+        return NGX_ERROR;
+    }
+
+    peer->node.key = process;
+    ngx_rbtree_insert(&ngx_quic_peers, &peer->node);
+
+    *out = peer;
+
+    return NGX_OK;
+
+failed:
+
+    (void) ngx_close_socket(s);
+
+    return rc;
+}
+
+
+/* of the same user; for a listening process the kernel has kept who it was */
+
+static ngx_int_t
+ngx_quic_check_process(ngx_socket_t s, ngx_log_t *log)
+{
+    socklen_t     len;
+    struct ucred  cred;
+
+    len = sizeof(struct ucred);
+
+    if (getsockopt(s, SOL_SOCKET, SO_PEERCRED, &cred, &len) == -1) {
+        ngx_log_error(NGX_LOG_ALERT, log, ngx_socket_errno,
+                      "getsockopt(SO_PEERCRED) failed");
+        return NGX_ERROR;
+    }
+
+    if (cred.uid != geteuid()) {
+        ngx_log_error(NGX_LOG_WARN, log, 0,
+                      "quic handover with process %P of another user refused",
+                      cred.pid);
         return NGX_DECLINED;
     }
 
-    /* the other one is too busy: a lost datagram */
+    return NGX_OK;
+}
 
-    level = (err == NGX_EAGAIN) ? NGX_LOG_INFO : NGX_LOG_ALERT;
 
-    ngx_log_error(level, log, err, "quic handover to another worker failed");
+static ngx_int_t
+ngx_quic_reserve(ngx_quic_peer_t *peer, size_t size, ngx_log_t *log)
+{
+    size_t   used, written, room;
+    u_char  *start;
+
+    if ((size_t) (peer->end - peer->last) >= size) {
+        return NGX_OK;
+    }
+
+    used = peer->last - peer->frame;
+    written = peer->pos - peer->frame;
+
+    if (used + size > NGX_QUIC_HANDOVER_MAX) {
+        return NGX_ERROR;
+    }
+
+    room = peer->end - peer->start;
+
+    /* moves no more than it makes free */
+
+    if (peer->frame - peer->start >= (ssize_t) ngx_max(used, size)) {
+        ngx_memmove(peer->start, peer->frame, used);
+        start = peer->start;
+
+    } else {
+        room = ngx_max(2 * room, NGX_QUIC_HANDOVER_KEEP);
+
+        while (room < used + size) {
+            room *= 2;
+        }
+
+        start = ngx_alloc(room, log);
+        if (start == NULL) {
+            return NGX_ERROR;
+        }
+
+        if (peer->start) {
+            ngx_memcpy(start, peer->frame, used);
+            ngx_free(peer->start);
+        }
+    }
+
+    peer->start = start;
+    peer->frame = start;
+    peer->pos = start + written;
+    peer->last = start + used;
+    peer->end = start + room;
 
     return NGX_OK;
 }
 
 
 static void
-ngx_quic_handover_handler(ngx_event_t *ev)
+ngx_quic_peer_write_handler(ngx_event_t *ev)
 {
-    ssize_t               n;
-    ngx_err_t             err;
-    ngx_uint_t            i;
-    struct iovec          iov[2];
-    struct msghdr         msg;
-    ngx_listening_t      *ls;
-    ngx_connection_t     *c;
-    ngx_quic_datagram_t   dgram;
-    ngx_quic_handover_t   head;
+    ngx_int_t          rc;
+    ngx_quic_peer_t   *peer;
+    ngx_connection_t  *c;
 
-    u_char                control[CMSG_SPACE(sizeof(struct ucred))];
-    static u_char         buffer[NGX_QUIC_MAX_UDP_PAYLOAD_SIZE];
+    c = ev->data;
+    peer = c->data;
+
+    if (ev->timedout) {
+        ev->timedout = 0;
+
+        ngx_log_error(NGX_LOG_ERR, ev->log, NGX_ETIMEDOUT,
+                      "quic handover: a worker takes nothing");
+
+        ngx_quic_close_peer(peer, 1);
+        return;
+    }
+
+    rc = ngx_quic_flush_peer(peer);
+
+    if (rc == NGX_ERROR) {
+        ngx_quic_close_peer(peer, 0);
+        return;
+    }
+
+    if (ngx_handle_write_event(ev, 0) != NGX_OK) {
+        ngx_quic_close_peer(peer, 0);
+        return;
+    }
+
+    if (rc == NGX_OK) {
+        if (ev->timer_set) {
+            ngx_del_timer(ev);
+        }
+
+        return;
+    }
+
+    /* also keeps a worker from exiting before */
+
+    ngx_add_timer(ev, NGX_QUIC_HANDOVER_TIMEOUT);
+}
+
+
+/* nothing comes this way, but the end */
+
+static void
+ngx_quic_peer_read_handler(ngx_event_t *ev)
+{
+    u_char             buf[16];
+    ssize_t            n;
+    ngx_connection_t  *c;
 
     c = ev->data;
 
-    for (i = 0; i < NGX_QUIC_HANDOVER_BATCH; i++) {
+    n = recv(c->fd, buf, sizeof(buf), MSG_DONTWAIT);
 
-        iov[0].iov_base = &head;
-        iov[0].iov_len = sizeof(ngx_quic_handover_t);
-        iov[1].iov_base = buffer;
-        iov[1].iov_len = sizeof(buffer);
+    if (n == -1 && (ngx_socket_errno == NGX_EAGAIN
+                    || ngx_socket_errno == NGX_EINTR))
+    {
+        ev->ready = 0;
 
-        ngx_memzero(&msg, sizeof(struct msghdr));
+        if (ngx_handle_read_event(ev, 0) == NGX_OK) {
+            return;
+        }
+    }
 
-        msg.msg_iov = iov;
-        msg.msg_iovlen = 2;
-        msg.msg_control = control;
-        msg.msg_controllen = sizeof(control);
+    ngx_quic_close_peer(c->data, 0);
+}
 
-        n = recvmsg(c->fd, &msg, MSG_DONTWAIT);
+
+static ngx_int_t
+ngx_quic_flush_peer(ngx_quic_peer_t *peer)
+{
+    size_t                size;
+    ssize_t               n;
+    ngx_err_t             err;
+    ngx_quic_handover_t   head;
+
+    while (peer->pos != peer->last) {
+
+        n = send(peer->connection->fd, peer->pos, peer->last - peer->pos,
+                 MSG_DONTWAIT|MSG_NOSIGNAL);
 
         if (n == -1) {
             err = ngx_socket_errno;
 
-            if (err != NGX_EAGAIN && err != NGX_EINTR) {
+            if (err == NGX_EINTR) {
+                continue;
+            }
+
+            if (err == NGX_EAGAIN) {
+                peer->connection->write->ready = 0;
+                return NGX_AGAIN;
+            }
+
+            ngx_log_debug0(NGX_LOG_DEBUG_EVENT, peer->connection->log, err,
+                           "quic handover: a worker has gone");
+            return NGX_ERROR;
+        }
+
+        peer->pos += n;
+
+        while (peer->frame != peer->last) {
+            ngx_memcpy(&head, peer->frame, sizeof(ngx_quic_handover_t));
+            size = sizeof(ngx_quic_handover_t) + head.len;
+
+            if (size > (size_t) (peer->pos - peer->frame)) {
+                break;
+            }
+
+            peer->frame += size;
+        }
+    }
+
+    peer->frame = peer->start;
+    peer->pos = peer->start;
+    peer->last = peer->start;
+
+    if (peer->end - peer->start > NGX_QUIC_HANDOVER_KEEP) {
+        ngx_free(peer->start);
+
+        peer->start = NULL;
+        peer->frame = NULL;
+        peer->pos = NULL;
+        peer->last = NULL;
+        peer->end = NULL;
+    }
+
+    return NGX_OK;
+}
+
+
+/* what has not been taken is treated as if the process had not been there */
+
+static void
+ngx_quic_close_peer(ngx_quic_peer_t *peer, ngx_uint_t drop)
+{
+    u_char               *p, *last;
+    ngx_listening_t      *ls;
+    ngx_quic_datagram_t   dgram;
+    ngx_quic_handover_t   head;
+
+    ngx_rbtree_delete(&ngx_quic_peers, &peer->node);
+    ngx_close_connection(peer->connection);
+
+    p = peer->frame;
+    last = peer->last;
+
+    while (p != last) {
+        ngx_memcpy(&head, p, sizeof(ngx_quic_handover_t));
+        p += sizeof(ngx_quic_handover_t);
+
+        dgram.data = p;
+        dgram.len = head.len;
+        p += head.len;
+
+        if (drop) {
+            ngx_quic_status->handover_dropped++;
+            continue;
+        }
+
+        dgram.from_len = head.from_len;
+        dgram.to_len = head.to_len;
+        ngx_memcpy(&dgram.from, &head.from, head.from_len);
+        ngx_memcpy(&dgram.to, &head.to, head.to_len);
+
+        ls = ngx_quic_find_listening(&dgram.to.sockaddr, dgram.to_len);
+
+        if (ls) {
+            ngx_quic_dispatch(ls, &dgram, NGX_QUIC_HOP_CLIENT);
+        } else {
+            ngx_quic_status->dropped++;
+        }
+    }
+
+    if (peer->start) {
+        ngx_free(peer->start);
+    }
+
+    ngx_free(peer);
+}
+
+
+static void
+ngx_quic_handover_accept(ngx_event_t *ev)
+{
+    ngx_err_t           err;
+    ngx_socket_t        s;
+    ngx_connection_t   *lc, *c;
+    ngx_quic_source_t  *source;
+
+    lc = ev->data;
+
+    for ( ;; ) {
+
+        s = accept4(lc->fd, NULL, NULL, SOCK_NONBLOCK|SOCK_CLOEXEC);
+
+        if (s == (ngx_socket_t) -1) {
+            err = ngx_socket_errno;
+
+            if (err == NGX_EINTR || err == NGX_ECONNABORTED) {
+                continue;
+            }
+
+            if (err != NGX_EAGAIN) {
                 ngx_log_error(NGX_LOG_ALERT, ev->log, err,
-                              "quic handover recvmsg() failed");
+                              "quic handover accept4() failed");
             }
 
             return;
         }
 
-        if (ngx_quic_check_sender(&msg) != NGX_OK) {
-            ngx_log_error(NGX_LOG_WARN, ev->log, 0,
-                          "quic handover from a process of another user");
+        if (ngx_quic_check_process(s, ev->log) != NGX_OK) {
+            (void) ngx_close_socket(s);
             continue;
         }
 
-        if ((size_t) n <= sizeof(ngx_quic_handover_t)
-            || head.version != NGX_QUIC_HANDOVER_VERSION
-            || head.from_len > sizeof(ngx_sockaddr_t)
-            || head.to_len > sizeof(ngx_sockaddr_t)
-            || (msg.msg_flags & (MSG_TRUNC|MSG_CTRUNC)))
-        {
-            ngx_log_error(NGX_LOG_INFO, ev->log, 0,
-                          "quic handover of another version, ignored");
+        source = ngx_calloc(sizeof(ngx_quic_source_t), ev->log);
+        if (source == NULL) {
+            (void) ngx_close_socket(s);
             continue;
         }
 
-        dgram.data = buffer;
-        dgram.len = n - sizeof(ngx_quic_handover_t);
-        dgram.from = head.from;
-        dgram.from_len = head.from_len;
-        dgram.to = head.to;
-        dgram.to_len = head.to_len;
+        c = ngx_get_connection(s, ngx_cycle->log);
+        if (c == NULL) {
+            (void) ngx_close_socket(s);
+            ngx_free(source);
+            continue;
+        }
 
-        ls = ngx_quic_find_listening(&dgram.to.sockaddr, dgram.to_len);
+        c->data = source;
+        c->log = ngx_cycle->log;
+        c->read->log = c->log;
+        c->write->log = c->log;
+        c->read->handler = ngx_quic_source_handler;
+        c->read->channel = 1;
+        c->write->channel = 1;
 
-        if (ls) {
-            ngx_quic_dispatch(ls, &dgram, 1);
+        source->connection = c;
+        ngx_queue_insert_tail(&ngx_quic_sources, &source->queue);
+
+        if (ngx_handle_read_event(c->read, 0) != NGX_OK) {
+            ngx_quic_close_source(source);
+            continue;
         }
     }
 }
 
 
-/* anybody in the network namespace can send to an abstract name */
+static void
+ngx_quic_source_handler(ngx_event_t *ev)
+{
+    ngx_int_t           rc;
+    ngx_connection_t   *c;
+    ngx_quic_source_t  *source;
+
+    c = ev->data;
+    source = c->data;
+
+    rc = ngx_quic_read_source(source, NGX_QUIC_HANDOVER_READS);
+
+    if (rc == NGX_AGAIN) {
+        /* others' turn */
+        ngx_post_event(ev, &ngx_posted_next_events);
+        return;
+    }
+
+    if (rc != NGX_OK || ngx_handle_read_event(ev, 0) != NGX_OK) {
+        ngx_quic_close_source(source);
+    }
+}
+
+
+/* NGX_OK: all is read; NGX_AGAIN: there is more; NGX_ERROR: it is over */
 
 static ngx_int_t
-ngx_quic_check_sender(struct msghdr *msg)
+ngx_quic_read_source(ngx_quic_source_t *source, ngx_uint_t max)
 {
-    struct ucred     cred;
-    struct cmsghdr  *cmsg;
+    u_char            *last;
+    ssize_t            n, left;
+    ngx_err_t          err;
+    ngx_uint_t         i;
+    ngx_connection_t  *c;
 
-    for (cmsg = CMSG_FIRSTHDR(msg);
-         cmsg != NULL;
-         cmsg = CMSG_NXTHDR(msg, cmsg))
-    {
-        if (cmsg->cmsg_level == SOL_SOCKET
-            && cmsg->cmsg_type == SCM_CREDENTIALS)
+    static u_char      buffer[NGX_QUIC_HANDOVER_READ];
+
+    c = source->connection;
+
+    for (i = 0; i < max; i++) {
+
+        if (source->len) {
+            ngx_memcpy(buffer, source->partial, source->len);
+        }
+
+        n = recv(c->fd, buffer + source->len, sizeof(buffer) - source->len,
+                 MSG_DONTWAIT);
+
+        if (n == -1) {
+            err = ngx_socket_errno;
+
+            if (err == NGX_EINTR) {
+                continue;
+            }
+
+            if (err == NGX_EAGAIN) {
+                c->read->ready = 0;
+                return NGX_OK;
+            }
+
+            if (err != NGX_ECONNRESET) {
+                ngx_log_error(NGX_LOG_ALERT, c->log, err,
+                              "quic handover recv() failed");
+            }
+        }
+
+        if (n <= 0) {
+            return NGX_ERROR;
+        }
+
+        last = buffer + source->len + n;
+        left = ngx_quic_take_frames(buffer, last, c->log);
+
+        if (left < 0) {
+            return NGX_ERROR;
+        }
+
+        if (left && source->partial == NULL) {
+            source->partial = ngx_alloc(sizeof(ngx_quic_handover_t)
+                                        + NGX_QUIC_MAX_UDP_PAYLOAD_SIZE,
+                                        c->log);
+            if (source->partial == NULL) {
+                return NGX_ERROR;
+            }
+        }
+
+        if (left) {
+            ngx_memcpy(source->partial, last - left, left);
+        }
+
+        source->len = left;
+    }
+
+    return NGX_AGAIN;
+}
+
+
+/* returns the octets that are left: less than a datagram; NGX_ERROR: nonsense */
+
+static ssize_t
+ngx_quic_take_frames(u_char *p, u_char *last, ngx_log_t *log)
+{
+    ngx_listening_t      *ls;
+    ngx_quic_datagram_t   dgram;
+    ngx_quic_handover_t   head;
+
+    while ((size_t) (last - p) >= sizeof(ngx_quic_handover_t)) {
+
+        ngx_memcpy(&head, p, sizeof(ngx_quic_handover_t));
+
+        if (head.version != NGX_QUIC_HANDOVER_VERSION
+            || head.len > NGX_QUIC_MAX_UDP_PAYLOAD_SIZE
+            || head.from_len > sizeof(head.from)
+            || head.to_len > sizeof(head.to))
         {
-            ngx_memcpy(&cred, CMSG_DATA(cmsg), sizeof(struct ucred));
+            ngx_log_error(NGX_LOG_WARN, log, 0,
+                          "quic handover from another version refused");
+            ngx_quic_status->handover_dropped++;
+            return NGX_ERROR;
+        }
 
-            return (cred.uid == geteuid() || cred.uid == 0) ? NGX_OK
-                                                            : NGX_DECLINED;
+        if (head.len > (size_t) (last - p) - sizeof(ngx_quic_handover_t)) {
+            break;
+        }
+
+        dgram.data = p + sizeof(ngx_quic_handover_t);
+        dgram.len = head.len;
+        dgram.from_len = head.from_len;
+        dgram.to_len = head.to_len;
+        ngx_memcpy(&dgram.from, &head.from, head.from_len);
+        ngx_memcpy(&dgram.to, &head.to, head.to_len);
+
+        p = dgram.data + dgram.len;
+
+        ngx_quic_status->handover_received++;
+
+        ls = ngx_quic_find_listening(&dgram.to.sockaddr, dgram.to_len);
+
+        if (ls) {
+            ngx_quic_dispatch(ls, &dgram, head.hops);
+        } else {
+            ngx_quic_status->dropped++;
         }
     }
 
-    return NGX_DECLINED;
+    return last - p;
+}
+
+
+static void
+ngx_quic_close_source(ngx_quic_source_t *source)
+{
+    ngx_queue_remove(&source->queue);
+    ngx_close_connection(source->connection);
+
+    if (source->partial) {
+        ngx_free(source->partial);
+    }
+
+    ngx_free(source);
 }

@@ -38,6 +38,9 @@ typedef struct {
 } ngx_http_quic_metric_t;
 
 
+static ngx_int_t ngx_http_quic_init_process(ngx_cycle_t *cycle);
+static ngx_quic_conf_t *ngx_http_quic_find_conf(ngx_listening_t *ls,
+    struct sockaddr *local);
 static ngx_int_t ngx_http_quic_add_variables(ngx_conf_t *cf);
 static ngx_int_t ngx_http_quic_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
@@ -45,10 +48,14 @@ static char *ngx_http_quic_status(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static ngx_int_t ngx_http_quic_status_handler(ngx_http_request_t *r);
 static ngx_uint_t ngx_http_quic_wants_prometheus(ngx_http_request_t *r);
-static u_char *ngx_http_quic_json(u_char *p, u_char *last);
+static u_char *ngx_http_quic_json(u_char *p, u_char *last,
+    ngx_array_t *workers);
 static u_char *ngx_http_quic_json_connection(u_char *p, u_char *last,
-    ngx_uint_t worker, ngx_quic_info_t *info);
-static u_char *ngx_http_quic_prometheus(u_char *p, u_char *last);
+    ngx_quic_status_t *st, ngx_quic_info_t *info);
+static u_char *ngx_http_quic_prometheus(u_char *p, u_char *last,
+    ngx_array_t *workers);
+static u_char *ngx_http_quic_labels(u_char *p, u_char *last,
+    ngx_array_t *workers, ngx_uint_t i);
 
 
 static ngx_http_variable_t  ngx_http_quic_vars[] = {
@@ -101,9 +108,37 @@ static ngx_http_quic_metric_t  ngx_http_quic_metrics[] = {
     { "handed_over", "counter", "Datagrams passed to another worker.",
       offsetof(ngx_quic_status_t, handed_over) },
 
+    { "handover_received", "counter", "Datagrams taken from another worker.",
+      offsetof(ngx_quic_status_t, handover_received) },
+
+    { "handover_dropped", "counter",
+      "Datagrams for another worker that were dropped: it could not be reached, "
+      "or takes nothing.",
+      offsetof(ngx_quic_status_t, handover_dropped) },
+
+    { "dropped", "counter",
+      "Datagrams of no connection that were dropped: malformed, or a new client "
+      "at a server that exits or has no connection left.",
+      offsetof(ngx_quic_status_t, dropped) },
+
     { "send_blocked", "counter",
       "Times the kernel had no room for datagrams.",
       offsetof(ngx_quic_status_t, blocked) },
+
+    { "send_budget_bytes", "gauge",
+      "Response data that connections may hold, unsent or unacknowledged.",
+      offsetof(ngx_quic_status_t, send_budget) },
+
+    { "send_held_bytes", "gauge",
+      "Response data that connections hold, unsent or unacknowledged.",
+      offsetof(ngx_quic_status_t, send_held) },
+
+    { "send_holders", "gauge", "Connections that hold response data.",
+      offsetof(ngx_quic_status_t, send_holders) },
+
+    { "draining", "gauge",
+      "1 for a worker of before a reload or an upgrade, which is about to exit.",
+      offsetof(ngx_quic_status_t, draining) },
 
     { NULL, NULL, NULL, 0 }
 };
@@ -144,13 +179,88 @@ ngx_module_t  ngx_http_quic_module = {
     NGX_HTTP_MODULE,                       /* module type */
     NULL,                                  /* init master */
     NULL,                                  /* init module */
-    ngx_quic_init_process,                 /* init process */
+    ngx_http_quic_init_process,            /* init process */
     NULL,                                  /* init thread */
     NULL,                                  /* exit thread */
     ngx_quic_exit_process,                 /* exit process */
     NULL,                                  /* exit master */
     NGX_MODULE_V1_PADDING
 };
+
+
+static ngx_int_t
+ngx_http_quic_init_process(ngx_cycle_t *cycle)
+{
+    ngx_quic_find_conf = ngx_http_quic_find_conf;
+
+    return ngx_quic_init_process(cycle);
+}
+
+
+/* those of the default server of the address, as ngx_http_init_connection() */
+
+static ngx_quic_conf_t *
+ngx_http_quic_find_conf(ngx_listening_t *ls, struct sockaddr *local)
+{
+    ngx_uint_t               i;
+    ngx_http_port_t         *port;
+    ngx_http_in_addr_t      *addr;
+    ngx_http_addr_conf_t    *conf;
+    ngx_http_v3_srv_conf_t  *h3scf;
+#if (NGX_HAVE_INET6)
+    ngx_http_in6_addr_t     *addr6;
+#endif
+
+    port = ls->servers;
+
+    if (port == NULL || port->naddrs == 0) {
+        return NULL;
+    }
+
+    switch (local->sa_family) {
+
+#if (NGX_HAVE_INET6)
+    case AF_INET6:
+        addr6 = port->addrs;
+
+        /* the last of several stands for all others */
+
+        for (i = 0; i < port->naddrs - 1; i++) {
+            if (ngx_memcmp(&addr6[i].addr6,
+                           &((struct sockaddr_in6 *) local)->sin6_addr, 16)
+                == 0)
+            {
+                break;
+            }
+        }
+
+        conf = &addr6[i].conf;
+        break;
+#endif
+
+    case AF_INET:
+        addr = port->addrs;
+
+        for (i = 0; i < port->naddrs - 1; i++) {
+            if (addr[i].addr
+                == ((struct sockaddr_in *) local)->sin_addr.s_addr)
+            {
+                break;
+            }
+        }
+
+        conf = &addr[i].conf;
+        break;
+
+    default:
+        return NULL;
+    }
+
+    h3scf = ngx_http_get_module_srv_conf(conf->default_server->ctx,
+                                         ngx_http_v3_module);
+
+    return &h3scf->quic;
+}
 
 
 static ngx_int_t
@@ -265,12 +375,13 @@ ngx_http_quic_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 static ngx_int_t
 ngx_http_quic_status_handler(ngx_http_request_t *r)
 {
-    size_t              size;
-    ngx_int_t           rc;
-    ngx_buf_t          *b;
-    ngx_uint_t          i, prometheus;
-    ngx_chain_t         out;
-    ngx_quic_status_t  *st;
+    size_t                     size;
+    ngx_int_t                  rc;
+    ngx_buf_t                 *b;
+    ngx_uint_t                 i, n, prometheus;
+    ngx_array_t               *workers;
+    ngx_chain_t                out;
+    ngx_quic_worker_status_t  *ws;
 
     if (!(r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))) {
         return NGX_HTTP_NOT_ALLOWED;
@@ -283,15 +394,19 @@ ngx_http_quic_status_handler(ngx_http_request_t *r)
 
     prometheus = ngx_http_quic_wants_prometheus(r);
 
-    size = NGX_HTTP_QUIC_WORKER_SIZE;
+    workers = ngx_quic_get_status(r->pool, !prometheus);
+    if (workers == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
 
-    for (i = 0; (st = ngx_quic_get_status(i)) != NULL; i++) {
-        size += NGX_HTTP_QUIC_WORKER_SIZE;
+    ws = workers->elts;
 
-        if (!prometheus) {
-            size += NGX_QUIC_STATUS_CONNECTIONS
-                    * (NGX_HTTP_QUIC_CONNECTION_SIZE
-                       + NGX_QUIC_STATUS_PATHS * NGX_HTTP_QUIC_PATH_SIZE);
+    size = NGX_HTTP_QUIC_WORKER_SIZE * (workers->nelts + 1);
+
+    for (i = 0; i < workers->nelts; i++) {
+        for (n = 0; n < ws[i].nlist; n++) {
+            size += NGX_HTTP_QUIC_CONNECTION_SIZE
+                    + ws[i].list[n].npaths * NGX_HTTP_QUIC_PATH_SIZE;
         }
     }
 
@@ -301,12 +416,12 @@ ngx_http_quic_status_handler(ngx_http_request_t *r)
     }
 
     if (prometheus) {
-        b->last = ngx_http_quic_prometheus(b->pos, b->end);
+        b->last = ngx_http_quic_prometheus(b->pos, b->end, workers);
         ngx_str_set(&r->headers_out.content_type,
                     "text/plain; version=0.0.4; charset=utf-8");
 
     } else {
-        b->last = ngx_http_quic_json(b->pos, b->end);
+        b->last = ngx_http_quic_json(b->pos, b->end, workers);
         ngx_str_set(&r->headers_out.content_type, "application/json");
     }
 
@@ -374,18 +489,24 @@ ngx_http_quic_wants_prometheus(ngx_http_request_t *r)
 
 
 static u_char *
-ngx_http_quic_json(u_char *p, u_char *last)
+ngx_http_quic_json(u_char *p, u_char *last, ngx_array_t *workers)
 {
-    uint64_t           *value;
-    ngx_uint_t          i, n, nlisted;
-    ngx_quic_status_t  *st;
+    uint64_t                  *value;
+    ngx_uint_t                 i, n, nlisted;
+    ngx_quic_status_t         *st;
+    ngx_quic_worker_status_t  *ws;
 
     p = ngx_slprintf(p, last, "{\n\"workers\": [");
 
-    for (i = 0; (st = ngx_quic_get_status(i)) != NULL; i++) {
+    ws = workers->elts;
 
-        p = ngx_slprintf(p, last, "%s\n{\"worker\": %ui, \"pid\": %P",
-                         i ? "," : "", i, st->pid);
+    for (i = 0; i < workers->nelts; i++) {
+        st = ws[i].status;
+
+        p = ngx_slprintf(p, last,
+                         "%s\n{\"worker\": %ui, \"pid\": %P, "
+                         "\"generation\": %uL",
+                         i ? "," : "", st->worker, st->pid, st->generation);
 
         for (n = 0; ngx_http_quic_metrics[n].name; n++) {
             value = (uint64_t *) ((u_char *) st
@@ -396,21 +517,19 @@ ngx_http_quic_json(u_char *p, u_char *last)
         }
 
         p = ngx_slprintf(p, last, ", \"connections_listed\": %ui}",
-                         st->nconnections);
+                         ws[i].nlist);
     }
 
     p = ngx_slprintf(p, last, "\n],\n\"connections\": [");
 
     nlisted = 0;
 
-    for (i = 0; (st = ngx_quic_get_status(i)) != NULL; i++) {
+    for (i = 0; i < workers->nelts; i++) {
 
-        for (n = 0;
-             n < st->nconnections && n < NGX_QUIC_STATUS_CONNECTIONS;
-             n++)
-        {
+        for (n = 0; n < ws[i].nlist; n++) {
             p = ngx_slprintf(p, last, "%s\n", nlisted++ ? "," : "");
-            p = ngx_http_quic_json_connection(p, last, i, &st->list[n]);
+            p = ngx_http_quic_json_connection(p, last, ws[i].status,
+                                              &ws[i].list[n]);
         }
     }
 
@@ -419,21 +538,26 @@ ngx_http_quic_json(u_char *p, u_char *last)
 
 
 static u_char *
-ngx_http_quic_json_connection(u_char *p, u_char *last, ngx_uint_t worker,
+ngx_http_quic_json_connection(u_char *p, u_char *last, ngx_quic_status_t *st,
     ngx_quic_info_t *info)
 {
     ngx_uint_t             i;
     ngx_quic_path_info_t  *path;
 
+    static const char  *statuses[] = { "available", "backup" };
+    static const char  *healths[] = { "healthy", "suspect", "failed",
+                                      "recovering" };
+
     p = ngx_slprintf(p, last,
-                     "{\"worker\": %ui, \"connection\": %uA, \"age_ms\": %M, "
+                     "{\"worker\": %ui, \"pid\": %P, "
+                     "\"connection\": %uA, \"age_ms\": %M, "
                      "\"multipath\": %s, \"congestion_control\": \"%s\", "
                      "\"scheduler\": \"%s\", \"paths\": [",
-                     worker, info->number, info->age,
+                     st->worker, st->pid, info->number, info->age,
                      info->multipath ? "true" : "false",
                      info->congestion_control, info->scheduler);
 
-    for (i = 0; i < info->npaths && i < NGX_QUIC_STATUS_PATHS; i++) {
+    for (i = 0; i < info->npaths; i++) {
         path = &info->paths[i];
 
         p = ngx_slprintf(p, last,
@@ -444,7 +568,8 @@ ngx_http_quic_json_connection(u_char *p, u_char *last, ngx_uint_t worker,
                          "\"health\": \"%s\"}",
                          i ? ", " : "", path->id, path->local, path->peer,
                          path->rtt, path->window, path->sent, path->received,
-                         path->lost, path->status, path->health);
+                         path->lost, statuses[path->status & 1],
+                         healths[path->health & 3]);
     }
 
     return ngx_slprintf(p, last, "]}");
@@ -452,13 +577,16 @@ ngx_http_quic_json_connection(u_char *p, u_char *last, ngx_uint_t worker,
 
 
 static u_char *
-ngx_http_quic_prometheus(u_char *p, u_char *last)
+ngx_http_quic_prometheus(u_char *p, u_char *last, ngx_array_t *workers)
 {
-    char                    *suffix;
-    uint64_t                *value;
-    ngx_uint_t               i, n, k;
-    ngx_quic_status_t       *st;
-    ngx_http_quic_metric_t  *m;
+    char                      *suffix;
+    uint64_t                  *value;
+    ngx_uint_t                 i, n, k;
+    ngx_quic_status_t         *st;
+    ngx_http_quic_metric_t    *m;
+    ngx_quic_worker_status_t  *ws;
+
+    ws = workers->elts;
 
     for (n = 0; ngx_http_quic_metrics[n].name; n++) {
         m = &ngx_http_quic_metrics[n];
@@ -469,11 +597,13 @@ ngx_http_quic_prometheus(u_char *p, u_char *last)
                          "# TYPE nginx_quic_%s%s %s\n",
                          m->name, suffix, m->help, m->name, suffix, m->type);
 
-        for (i = 0; (st = ngx_quic_get_status(i)) != NULL; i++) {
+        for (i = 0; i < workers->nelts; i++) {
+            st = ws[i].status;
             value = (uint64_t *) ((u_char *) st + m->offset);
 
-            p = ngx_slprintf(p, last, "nginx_quic_%s%s{worker=\"%ui\"} %uL\n",
-                             m->name, suffix, i, *value);
+            p = ngx_slprintf(p, last, "nginx_quic_%s%s{", m->name, suffix);
+            p = ngx_http_quic_labels(p, last, workers, i);
+            p = ngx_slprintf(p, last, "} %uL\n", *value);
         }
     }
 
@@ -487,16 +617,40 @@ ngx_http_quic_prometheus(u_char *p, u_char *last)
                          k ? "received" : "sent", k ? "received" : "sent",
                          k ? "received" : "sent");
 
-        for (i = 0; (st = ngx_quic_get_status(i)) != NULL; i++) {
+        for (i = 0; i < workers->nelts; i++) {
+            st = ws[i].status;
             value = k ? st->received : st->sent;
 
             for (n = 0; n < NGX_QUIC_STATUS_PATHS; n++) {
-                p = ngx_slprintf(p, last,
-                                 "nginx_quic_%s_bytes_total{worker=\"%ui\","
-                                 "path_id=\"%ui\"} %uL\n",
-                                 k ? "received" : "sent", i, n, value[n]);
+                p = ngx_slprintf(p, last, "nginx_quic_%s_bytes_total{",
+                                 k ? "received" : "sent");
+                p = ngx_http_quic_labels(p, last, workers, i);
+                p = ngx_slprintf(p, last, ",path_id=\"%ui\"} %uL\n", n,
+                                 value[n]);
             }
         }
+    }
+
+    return p;
+}
+
+
+/* the newest worker of a number goes without its process ID */
+
+static u_char *
+ngx_http_quic_labels(u_char *p, u_char *last, ngx_array_t *workers,
+    ngx_uint_t i)
+{
+    ngx_quic_worker_status_t  *ws;
+
+    ws = workers->elts;
+
+    p = ngx_slprintf(p, last, "worker=\"%ui\"", ws[i].status->worker);
+
+    if (i + 1 < workers->nelts
+        && ws[i + 1].status->worker == ws[i].status->worker)
+    {
+        p = ngx_slprintf(p, last, ",pid=\"%P\"", ws[i].status->pid);
     }
 
     return p;

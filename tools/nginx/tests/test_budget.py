@@ -1,0 +1,54 @@
+"""What a worker holds for clients that do not read: quic_send_budget."""
+import pytest
+
+from hostile import RawClient, drive, loud_lines, metric
+
+BUDGET = 2 << 20
+
+
+def stuck(nginx, clients: int) -> list[RawClient]:
+    """Clients of four files each that take some of them, and are not heard of again."""
+    made = [RawClient(nginx.port, max_data=1 << 26, max_stream_data=1 << 26) for _ in range(clients)]
+    for client in made:
+        for _ in range(4):
+            client.request("/8m.bin")
+    drive(made, lambda client: len(client.body) > 50_000, 60)
+    return made
+
+
+def held(nginx) -> int:
+    return metric(nginx, "nginx_quic_send_held_bytes")
+
+
+def test_within_the_budget(make_nginx, mpq):
+    nginx = make_nginx(server="quic_multipath on;", http=f"quic_send_budget {BUDGET};")
+    clients = stuck(nginx, 60)
+    assert metric(nginx, "nginx_quic_send_budget_bytes") == BUDGET
+    assert metric(nginx, "nginx_quic_send_holders") >= len(clients)
+    # Four times 64 KB would wait for each; so many greedy ones share half of it.
+    assert BUDGET / 3 < held(nginx) <= BUDGET + 4096 * (len(clients) + 2)
+
+    # Others are served meanwhile.
+    data, report = mpq.get(f"https://127.0.0.1:{nginx.port}/8m.bin")
+    assert len(data) == 8_000_000
+    assert held(nginx) <= BUDGET + 4096 * (len(clients) + 2)
+
+    # What goes with a connection is free again.
+    for client in clients:
+        client.quic.close()
+        client.transmit()
+    # Only the answer with the figure.
+    nginx.wait_for(lambda: held(nginx) < 65536, "closed connections hold data")
+    assert loud_lines(nginx) == []
+
+
+def test_without_a_budget(make_nginx):
+    nginx = make_nginx(http="quic_send_budget 0;")
+    stuck(nginx, 20)
+    assert metric(nginx, "nginx_quic_send_budget_bytes") == 0
+
+
+@pytest.mark.parametrize("where", ["server", "location"])
+def test_for_the_whole_worker_only(make_nginx, where):
+    nginx = make_nginx(start=False, **{where: "quic_send_budget 1m;"})
+    assert '"quic_send_budget" directive is not allowed here' in nginx.test().stderr

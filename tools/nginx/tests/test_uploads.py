@@ -1,0 +1,166 @@
+"""Request bodies: as fast as the network is, and no more in memory than an upstream that is slow leaves there."""
+import collections
+import http.server
+import re
+import threading
+import time
+
+import pytest
+
+import h3
+import hostile
+from conftest import SANITIZED
+
+BODY = bytes(range(256)) * 4096 * 8     # 8 MiB
+
+
+class Upstream:
+    """An HTTP/1.1 server that reads bodies, at most so many octets a second."""
+
+    def __init__(self, octets_per_second: float = float("inf")):
+        upstream = self
+        self.received = 0
+        self.whole = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                left, began, digest = int(self.headers["content-length"]), time.monotonic(), hostile.hashlib.sha256()
+                while left:
+                    part = self.rfile.read1(min(left, 16384))
+                    if not part:
+                        return
+                    digest.update(part)
+                    left -= len(part)
+                    upstream.received += len(part)
+                    ahead = upstream.received / octets_per_second - (time.monotonic() - began)
+                    if ahead > 0:
+                        time.sleep(ahead)
+                upstream.whole.append(digest.hexdigest())
+                self.send_response(200)
+                self.send_header("content-length", "2")
+                self.end_headers()
+                self.wfile.write(b"ok")
+
+            def log_message(self, *_):
+                pass
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        # What the kernels would buffer of it says nothing about nginx.
+        self.server.socket.setsockopt(hostile.socket.SOL_SOCKET, hostile.socket.SO_RCVBUF, 65536)
+        self.port = self.server.server_port
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def upstream():
+    made = []
+
+    def make(**options):
+        made.append(Upstream(**options))
+        return made[-1]
+    yield make
+    for item in made:
+        item.server.shutdown()
+        item.server.server_close()
+
+
+def proxied(upstream, buffering: str) -> str:
+    return (f"client_max_body_size 0; location = /upload {{ proxy_pass http://127.0.0.1:{upstream.port}; "
+            f"proxy_request_buffering {buffering}; proxy_http_version 1.1; }}")
+
+
+@pytest.mark.parametrize("buffering", ["on", "off"])
+def test_whole(make_nginx, upstream, buffering):
+    back = upstream()
+    nginx = make_nginx(server=proxied(back, buffering))
+    answer = h3.fetch(nginx.port, "/upload", method="POST", body=BODY, headers={"content-length": str(len(BODY))})
+    assert (answer.status, answer.body) == (200, b"ok")
+    assert back.whole == [hostile.hashlib.sha256(BODY).hexdigest()]
+
+
+class FarClient(hostile.RawClient):
+    """Its datagrams take their time, so that the round trip is no matter of the processor's speed."""
+
+    DELAY_S = 0.1
+
+    def __init__(self, port: int):
+        self.on_the_way = collections.deque()
+        super().__init__(port, mangle=self.delay)
+
+    def delay(self, flight):
+        now = time.monotonic()
+        self.on_the_way.extend((now + self.DELAY_S, data) for data in flight)
+        due = []
+        while self.on_the_way and self.on_the_way[0][0] <= now:
+            due.append(self.on_the_way.popleft()[1])
+        return due
+
+
+def granted(nginx, size: int) -> int:
+    """The largest window that a client sees while it uploads: what it may send beyond what has been read."""
+    client = FarClient(nginx.port)
+    hostile.drive([client], lambda client: client.quic._handshake_complete, 10)
+    stream = client.quic.get_next_available_stream_id()
+    client.http.send_headers(stream, [
+        (b":method", b"POST"), (b":scheme", b"https"), (b":authority", b"localhost"), (b":path", b"/upload"),
+        (b"content-length", str(size).encode())])
+    client.http.send_data(stream, bytes(size), end_stream=True)
+    largest = 0
+
+    def step(client):
+        nonlocal largest
+        sender = client.quic._streams.get(stream)
+        if sender is not None:
+            largest = max(largest, sender.max_stream_data_remote - sender.sender.highest_offset)
+        return client.ended
+    hostile.drive([client], step, 30)
+    assert client.status == 200
+    return largest
+
+
+@pytest.mark.parametrize("directive, low, high", [
+    ("", 1_000_000, 4 * 1024 * 1024 + 65536),
+    ("quic_receive_window 256k;", 100_000, 256 * 1024),
+    # Never less than http3_stream_buffer_size, which is 64 KB.
+    ("quic_receive_window 1k;", 50_000, 65536),
+    ("quic_receive_window 1k; http3_stream_buffer_size 512k;", 400_000, 512 * 1024),
+])
+def test_window(make_nginx, upstream, directive, low, high):
+    """It grows from http3_stream_buffer_size to quic_receive_window while nginx takes what comes."""
+    back = upstream()
+    nginx = make_nginx(server=directive + proxied(back, "off"))
+    window = granted(nginx, len(BODY))
+    assert low <= window <= high, window
+
+
+def test_slow_upstream_holds_back_the_client(make_nginx, upstream):
+    """Without buffering, what the upstream has not read is bounded by the window, and others are not held up."""
+    back = upstream(octets_per_second=200_000)
+    nginx = make_nginx(server="quic_receive_window 256k;" + proxied(back, "off"))
+    h3.fetch(nginx.port, "/8m.bin")
+    before = nginx.rss_kb()
+    clients = []
+    for _ in range(10):
+        client = hostile.RawClient(nginx.port)
+        hostile.drive([client], lambda client: client.quic._handshake_complete, 10)
+        stream = client.quic.get_next_available_stream_id()
+        client.http.send_headers(stream, [
+            (b":method", b"POST"), (b":scheme", b"https"), (b":authority", b"localhost"), (b":path", b"/upload"),
+            (b"content-length", str(len(BODY)).encode())])
+        client.http.send_data(stream, BODY, end_stream=True)
+        clients.append((client, stream))
+    hostile.drive([client for client, _ in clients], lambda client: False, 5)
+    # Each may have its window in nginx, and what sockets hold on the way; without a bound it would be 80 MB.
+    sent = sum(client.quic._streams[stream].sender.highest_offset for client, stream in clients)
+    assert sent - back.received < 10 * 3_000_000, (sent, back.received)
+    assert SANITIZED or nginx.rss_kb() - before < 10 * 1024
+    assert len(h3.fetch(nginx.port, "/8m.bin").body) == 8_000_000
+    for client, _ in clients:
+        client.quic.close()
+        client.transmit()
+
+
+def test_mistakes(make_nginx):
+    run = make_nginx(start=False, server="quic_receive_window much;").test()
+    assert run.returncode != 0 and re.search(r'"quic_receive_window" directive invalid value', run.stderr)
