@@ -6,14 +6,13 @@
 //! is in [`transfer`].
 //!
 //! Network `n` of the tests is 127.0.n.0/24: the server has the address .1 on it,
-//! the client .2, and a [`relay`] between them .3.
+//! the client .2, and a relay between them .3.
 
 pub mod identity;
 pub mod journal;
 pub mod noq_peer;
 pub mod pair;
 pub mod quiche_peer;
-pub mod relay;
 pub mod transfer;
 
 use std::net::Ipv4Addr;

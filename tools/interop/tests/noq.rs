@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use mpq_interop::pair::Options;
-use mpq_interop::relay::Impairment;
 use mpq_interop::Closed;
 use mpq_interop::Event;
 use mpq_interop::Pair;
@@ -12,6 +11,7 @@ use mpq_interop::PathReport;
 use mpq_interop::Peer;
 use mpq_interop::Request;
 use mpq_interop::Roles;
+use mpq_relay::LinkOptions;
 
 const MB: u64 = 1_000_000;
 
@@ -48,7 +48,9 @@ fn one_path(roles: Roles) {
 }
 
 /// Long and alike, so that windows fill and both paths are needed.
-const SLOW: Impairment = Impairment {
+const SLOW: LinkOptions = LinkOptions {
+    bytes_per_second: None,
+    queue_bytes: 0,
     delay: Duration::from_millis(5),
     drop_one_in: None,
 };
@@ -223,7 +225,7 @@ const LOSSY: Options = Options {
     chacha20: false,
     relays: [
         Some(SLOW),
-        Some(Impairment {
+        Some(LinkOptions {
             drop_one_in: Some(50),
             ..SLOW
         }),

@@ -24,8 +24,8 @@ sys.path.insert(0, str(INTEROP))
 
 from aioquic_get import connection  # noqa: E402  needs the line above
 
-# A hang is a failure.
-LIMIT_SECONDS = 30
+# A hang is a failure, and slowness is none: on an idle machine nothing takes a tenth of this.
+LIMIT_SECONDS = 180
 
 FILE = random.Random(10069).randbytes(1_000_000)
 

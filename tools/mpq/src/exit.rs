@@ -18,7 +18,7 @@ pub const STATUS: u8 = 4;
 pub const TRUNCATED: u8 = 5;
 /// A local file cannot be read or written.
 pub const LOCAL: u8 = 6;
-/// A simulated run failed.
+/// A simulated run failed, or a connection did in a way that it must not.
 pub const RUN: u8 = 7;
 /// A rule of a scenario does not hold.
 pub const RULE: u8 = 8;
@@ -35,7 +35,7 @@ Exit codes:
   4    HTTP status 400 or higher
   5    body truncated or malformed (of play: the MPD or a segment)
   6    local file: disk full, no permission
-  7    of sim: a run failed
+  7    of sim: a run failed; of chaos: a connection hung, or failed without a reason of the network
   8    of sim: a rule of the scenario does not hold
   130  interrupted";
 

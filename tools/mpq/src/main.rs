@@ -2,6 +2,7 @@
 
 mod algorithms;
 mod cc_trace;
+mod chaos;
 mod client;
 mod exit;
 mod get;
@@ -40,6 +41,7 @@ enum Command {
     Cc(algorithms::CcArgs),
     Sched(algorithms::SchedArgs),
     Sim(Box<sim::Args>),
+    Chaos(chaos::Args),
 }
 
 fn main() -> std::process::ExitCode {
@@ -67,6 +69,7 @@ fn main() -> std::process::ExitCode {
         Command::Cc(args) => algorithms::cc(&args),
         Command::Sched(args) => algorithms::sched(&args),
         Command::Sim(args) => sim::run(*args),
+        Command::Chaos(args) => chaos::run(&args),
     };
     match result {
         Ok(()) => 0.into(),

@@ -10,9 +10,11 @@ use std::time::Instant;
 use common::code;
 use common::dirs;
 use common::json;
+use common::relay::Relay;
 use common::sha256;
 use common::signal;
 use common::stderr;
+use common::until;
 use common::wait;
 use common::Server;
 use common::LIMIT;
@@ -219,18 +221,16 @@ fn an_interrupted_download_leaves_only_its_report() {
 
 #[test]
 fn a_stopped_server_finishes_what_runs() {
-    let (dirs, data) = dirs(60_000_000);
+    let (dirs, data) = dirs(3_000_000);
     let server = Server::start(&dirs.www, &[]);
+    // Slow, so that it runs when the signal comes.
+    let relay = Relay::start(server.port);
     let mut child = dirs
-        .get(&["--no-verify", "-q", &server.url("file.bin")])
+        .get(&["--no-verify", "-q", "--connect-to", &relay.address()])
+        .arg(server.url("file.bin"))
         .spawn()
         .unwrap();
-    let part = dirs.cwd.join("file.bin.part");
-    let end = Instant::now() + LIMIT;
-    while part.metadata().map_or(0, |meta| meta.len()) < 100_000 {
-        assert!(Instant::now() < end, "nothing arrives");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until("something arrives", || relay.link(0).delivered() > 100_000);
     signal(&server.child, "TERM");
     assert_eq!(wait(&mut child), 0);
     assert!(std::fs::read(dirs.cwd.join("file.bin")).unwrap() == data);
@@ -246,14 +246,19 @@ fn a_second_signal_ends_the_server_at_once() {
         .set_len(1 << 36)
         .unwrap();
     let server = Server::start(&dirs.www, &[]);
+    let relay = Relay::start(server.port);
     let mut child = dirs
-        .get(&["--no-verify", "-q", "-o", "/dev/null", &server.url("huge")])
+        .get(&["--no-verify", "-q", "-o", "/dev/null"])
+        .args(["--connect-to", &relay.address(), &server.url("huge")])
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_millis(300));
+    until("something arrives", || relay.link(0).delivered() > 100_000);
     signal(&server.child, "TERM");
-    std::thread::sleep(Duration::from_millis(200));
+    // Two signals that wait are one.
+    until("the server has seen it", || {
+        server.log().contains("stopping")
+    });
     signal(&server.child, "TERM");
     let (code, _) = server.wait();
     assert_eq!(code, 0);
@@ -349,15 +354,16 @@ struct Lia {
 
 #[test]
 fn the_trace_of_a_controller_follows_its_equation() {
-    let (dirs, _) = dirs(20_000_000);
+    let (dirs, _) = dirs(3_000_000);
     let file = dirs.cwd.join("lia.csv");
     // Datagrams of one size, so that windows in bytes stand for those in packets.
     let trace = file.to_str().unwrap();
     let options = ["--cc", "lia", "--max-datagram", "1200", "--cc-trace", trace];
     let server = Server::start(&dirs.www, &options);
+    let relay = Relay::start(server.port);
     let output = dirs
         .get(&["--no-verify", "--path", "127.0.0.1", "--path", "127.0.0.2"])
-        .arg(server.url("file.bin"))
+        .args(["--connect-to", &relay.address(), &server.url("file.bin")])
         .output()
         .unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));

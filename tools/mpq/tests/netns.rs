@@ -59,7 +59,7 @@ impl Net {
                 command(&format!("ip -n {space} link set {side}{n} up"));
             }
             command(&format!(
-                "tc -n {server} qdisc add dev s{n} root tbf rate 16mbit burst 20kb latency 50ms"
+                "tc -n {server} qdisc add dev s{n} root tbf rate 8mbit burst 20kb latency 50ms"
             ));
         }
         // The server is at 10.98.1.1, and behind the other link too.
@@ -119,7 +119,7 @@ impl Drop for Net {
 #[test]
 #[ignore = "needs root: ci/test net"]
 fn netns_an_address_that_vanishes_leaves_the_other() {
-    let (dirs, data) = dirs(10_000_000);
+    let (dirs, data) = dirs(6_000_000);
     for gone in [1, 2] {
         let net = Net::new(&format!("addr{gone}"));
         let server = Server::start_in(Some(&net.server), &dirs.www, "10.98.1.1:0", &[]);

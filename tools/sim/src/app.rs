@@ -1,7 +1,10 @@
 //! What the two ends of a connection send and read.
 //!
 //! A request is a stream of eight bytes: how many are wanted, [`ENDLESS`] for no end. The response
-//! is so many bytes on the same stream. An upload is a stream of the data itself.
+//! is so many bytes on the same stream. An upload is a stream of the data itself, and so is what a
+//! flow sends the other way.
+
+use std::sync::LazyLock;
 
 use quiche::Connection;
 
@@ -14,11 +17,29 @@ const REQUEST_BYTES: usize = 8;
 /// Written and read at a time.
 const CHUNK: usize = 64 << 10;
 
-static ZEROS: [u8; CHUNK] = [0; CHUNK];
+/// The content repeats after so many bytes: a prime, so that no buffer's or packet's size divides it.
+const PERIOD: usize = 65_521;
+
+/// How far apart the beginnings of streams lie in the content.
+const STREAM_STEP: u64 = 4_099;
+
+/// The content, with as much of its beginning again as a chunk needs.
+static CONTENT: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    // The high byte of a Weyl sequence: neighbours differ.
+    let byte = |i: usize| ((i as u32).wrapping_mul(0x9e37_79b9) >> 24) as u8;
+    (0..PERIOD + CHUNK).map(|i| byte(i % PERIOD)).collect()
+});
+
+/// The `n` bytes, a chunk at most, that belong at `offset` of `stream`.
+fn content(stream: u64, offset: u64, n: usize) -> &'static [u8] {
+    let at = (offset.wrapping_add(stream * STREAM_STEP) % PERIOD as u64) as usize;
+    &CONTENT[at..at + n]
+}
 
 /// A stream that is being written.
 struct Outgoing {
     stream: u64,
+    offset: u64,
     left: u64,
 }
 
@@ -33,6 +54,7 @@ impl Sender {
     pub fn start(&mut self, stream: u64, bytes: u64) {
         self.streams.push(Outgoing {
             stream,
+            offset: 0,
             left: bytes,
         });
     }
@@ -42,8 +64,10 @@ impl Sender {
         self.streams.retain_mut(|out| loop {
             let n = out.left.min(CHUNK as u64) as usize;
             let is_last = n as u64 == out.left;
-            match quic.stream_send(out.stream, &ZEROS[..n], is_last) {
+            let bytes = content(out.stream, out.offset, n);
+            match quic.stream_send(out.stream, bytes, is_last) {
                 Ok(written) => {
+                    out.offset += written as u64;
                     if out.left != ENDLESS {
                         out.left -= written as u64;
                     }
@@ -55,6 +79,8 @@ impl Sender {
                     }
                 }
                 Err(quiche::Error::Done) => break true,
+                // The peer's limit on streams, which it may raise.
+                Err(quiche::Error::StreamLimit) => break true,
                 // The peer stopped the stream, or the connection is gone.
                 Err(_) => break false,
             }
@@ -67,8 +93,37 @@ impl Sender {
 pub struct Received {
     /// Stream bytes, requests not counted.
     pub bytes: u64,
-    /// Streams that came to their end.
-    pub finished: Vec<u64>,
+    /// Streams that came to their end, with their lengths.
+    pub finished: Vec<(u64, u64)>,
+    /// The first byte that is not what was sent: stream and offset.
+    pub wrong: Option<(u64, u64)>,
+    /// How far each stream that goes on was read.
+    offsets: Vec<(u64, u64)>,
+}
+
+impl Received {
+    /// Compares `bytes`, the next of `stream`, with what was sent.
+    fn take(&mut self, stream: u64, bytes: &[u8], is_end: bool) {
+        self.bytes += bytes.len() as u64;
+        let i = match self.offsets.iter().position(|(id, _)| *id == stream) {
+            Some(i) => i,
+            None => {
+                self.offsets.push((stream, 0));
+                self.offsets.len() - 1
+            }
+        };
+        let offset = &mut self.offsets[i].1;
+        let sent = content(stream, *offset, bytes.len());
+        if bytes != sent && self.wrong.is_none() {
+            let same = bytes.iter().zip(sent).take_while(|(a, b)| a == b);
+            self.wrong = Some((stream, *offset + same.count() as u64));
+        }
+        *offset += bytes.len() as u64;
+        if is_end {
+            let end = self.offsets.swap_remove(i);
+            self.finished.push(end);
+        }
+    }
 }
 
 /// Sends a request for `bytes` on a stream of its own.
@@ -84,27 +139,75 @@ pub fn read(
     received: &mut Received,
     mut on_data: impl FnMut(u64, usize),
 ) {
-    scratch.resize(CHUNK, 0);
     while let Some(stream) = quic.stream_readable_next() {
-        while let Ok((n, fin)) = quic.stream_recv(stream, scratch) {
-            received.bytes += n as u64;
-            on_data(stream, n);
-            if fin {
-                received.finished.push(stream);
-                break;
-            }
+        read_stream(quic, stream, scratch, received, &mut on_data);
+    }
+}
+
+fn read_stream(
+    quic: &mut Connection,
+    stream: u64,
+    scratch: &mut Vec<u8>,
+    received: &mut Received,
+    on_data: &mut impl FnMut(u64, usize),
+) {
+    scratch.resize(CHUNK, 0);
+    while let Ok((n, fin)) = quic.stream_recv(stream, scratch) {
+        received.take(stream, &scratch[..n], fin);
+        on_data(stream, n);
+        if fin {
+            break;
         }
     }
 }
 
-/// Reads requests, and begins the responses.
-pub fn serve(quic: &mut Connection, sender: &mut Sender) {
+/// Reads requests, and begins the responses; reads what else the client sends.
+pub fn serve(
+    quic: &mut Connection,
+    scratch: &mut Vec<u8>,
+    received: &mut Received,
+    sender: &mut Sender,
+) {
     while let Some(stream) = quic.stream_readable_next() {
+        let is_bidirectional = stream & 2 == 0;
+        if !is_bidirectional {
+            read_stream(quic, stream, scratch, received, &mut |_, _| ());
+            continue;
+        }
         let mut request = [0; REQUEST_BYTES + 1];
         // A request fits in every first packet, so it comes in one piece.
         if let Ok((REQUEST_BYTES, _)) = quic.stream_recv(stream, &mut request) {
             let bytes = request[..REQUEST_BYTES].try_into().expect("eight bytes");
             sender.start(stream, u64::from_be_bytes(bytes));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_byte_is_found_and_named() {
+        let mut received = Received::default();
+        received.take(4, content(4, 0, 1000), false);
+        received.take(0, content(0, 0, 10), true);
+        assert_eq!((received.wrong, received.bytes), (None, 1010));
+        assert_eq!(received.finished, [(0, 10)]);
+
+        let mut bytes = content(4, 1000, 500).to_vec();
+        bytes[123] ^= 1;
+        received.take(4, &bytes, true);
+        assert_eq!(received.wrong, Some((4, 1123)));
+        assert_eq!(received.finished, [(0, 10), (4, 1500)]);
+    }
+
+    #[test]
+    fn content_that_is_shifted_or_of_another_stream_is_wrong() {
+        for (stream, offset) in [(4, 1), (4, 1200), (4, 65_536), (0, 0), (8, 0), (2, 0)] {
+            let mut received = Received::default();
+            received.take(4, content(stream, offset, 100), false);
+            assert!(received.wrong.is_some(), "{stream} {offset}");
         }
     }
 }

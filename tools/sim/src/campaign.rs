@@ -166,13 +166,17 @@ impl Campaign<'_> {
             qlog: self.qlog,
             stop: self.stop,
             progress,
+            linger: false,
+            most_events: u64::MAX,
         };
         let outcome = match world::run(&case.scenario, &options) {
             Ok(outcome) => outcome,
             Err(RunError::Interrupted) => return Ok(None),
             Err(RunError::Write(path, error)) => return Err(ResultError::Write { path, error }),
             // A trace that vanished, say: this run cannot be, others may.
-            Err(RunError::Setup(reason)) => world::Outcome::failed(reason),
+            Err(error @ (RunError::Setup(_) | RunError::Events(..))) => {
+                world::Outcome::failed(error.to_string())
+            }
         };
         let wall_s = began.elapsed().as_secs_f64();
         self.folder

@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 use std::net::Ipv4Addr;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use mpq_driver::TransportSettings;
 use mpq_wire::model::Nanos;
@@ -13,6 +12,7 @@ use quiche::ConnectionId;
 use crate::app::Received;
 use crate::app::Sender;
 use crate::decisions::Decisions;
+use crate::failure::Failure;
 use crate::identity;
 use crate::network::Route;
 use crate::scenario::Flow;
@@ -22,14 +22,89 @@ use crate::viewer::Viewer;
 /// Never.
 pub const NEVER: Nanos = Nanos::MAX;
 
-/// The address of an end of a connection on one of its paths.
+/// The address of an end of a connection on one of its paths, a client's as it is at first.
 pub fn address(connection: usize, path: usize, is_client: bool) -> SocketAddr {
+    match is_client {
+        true => ClientAddress::FIRST.on(connection, path),
+        false => on_path(connection, 10, 2 * path + 2, 4433),
+    }
+}
+
+/// What tells a client's addresses on one path apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientAddress {
+    /// The first byte of the IP address.
+    ip: u8,
+    port: u16,
+}
+
+impl Default for ClientAddress {
+    fn default() -> ClientAddress {
+        ClientAddress::FIRST
+    }
+}
+
+impl ClientAddress {
+    const FIRST: ClientAddress = ClientAddress { ip: 10, port: 4000 };
+
+    /// Which one this is.
+    pub fn of(address: SocketAddr) -> ClientAddress {
+        let ip = match address.ip() {
+            IpAddr::V4(ip) => ip.octets()[0],
+            IpAddr::V6(_) => 0,
+        };
+        ClientAddress {
+            ip,
+            port: address.port(),
+        }
+    }
+
+    /// The address itself.
+    pub fn on(self, connection: usize, path: usize) -> SocketAddr {
+        on_path(connection, self.ip, 2 * path + 1, self.port)
+    }
+
+    /// The one after this at a NAT that forgot its mapping.
+    pub fn next_port(self) -> ClientAddress {
+        ClientAddress {
+            port: self.port.checked_add(1).unwrap_or(1024),
+            ..self
+        }
+    }
+
+    /// The one after this in another network.
+    pub fn next_ip(self) -> ClientAddress {
+        ClientAddress {
+            ip: self.ip.checked_add(1).filter(|ip| *ip < 127).unwrap_or(1),
+            ..self
+        }
+    }
+}
+
+fn on_path(connection: usize, first: u8, last: usize, port: u16) -> SocketAddr {
     let [.., high, low] = (connection as u32).to_be_bytes();
-    let (last, port) = match is_client {
-        true => (2 * path + 1, 4000),
-        false => (2 * path + 2, 4433),
-    };
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, high, low, last as u8)), port)
+    let ip = Ipv4Addr::new(first, high, low, last as u8);
+    SocketAddr::new(IpAddr::V4(ip), port)
+}
+
+/// Where a client is on one path.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientEnd {
+    /// Its own address, from which it sends.
+    pub local: ClientAddress,
+    /// The same as the server sees it, behind the NAT.
+    pub public: ClientAddress,
+    pub has_carrier: bool,
+}
+
+impl Default for ClientEnd {
+    fn default() -> ClientEnd {
+        ClientEnd {
+            local: ClientAddress::FIRST,
+            public: ClientAddress::FIRST,
+            has_carrier: true,
+        }
+    }
 }
 
 /// The path that a datagram between these addresses takes; `None` if they belong to two.
@@ -70,6 +145,8 @@ pub struct Host {
     /// Times of its entries in the event queue, the next one last.
     pub queued: Vec<Nanos>,
     pub served_at: Option<Nanos>,
+    /// Whether it has begun what it is to do once the handshake is over.
+    pub has_begun: bool,
     pub sender: Sender,
     pub received: Received,
     pub last_recv_error: Option<quiche::Error>,
@@ -88,6 +165,7 @@ impl Host {
             wake_number: 0,
             queued: Vec::new(),
             served_at: None,
+            has_begun: false,
             sender: Sender::default(),
             received: Received::default(),
             last_recv_error: None,
@@ -134,15 +212,25 @@ pub struct ConnectionState {
     /// Seconds from request to last byte, for each of them.
     pub times: Vec<f64>,
     /// Why it failed.
-    pub failure: Option<String>,
+    pub failure: Option<Failure>,
+    /// Whether the transfer of its direction, or all its responses, came to an end.
+    pub is_main_done: bool,
+    /// Whether the transfer of the other direction did, or there is none.
+    pub is_other_done: bool,
     /// Paths to open, and not before when.
     pub wanted: Vec<(usize, Nanos)>,
     /// Paths to abandon, and when.
     pub leaving: Vec<(usize, Nanos)>,
+    /// Path IDs to abandon because their address or its carrier is gone, and when.
+    pub gone: Vec<(u64, Nanos)>,
+    /// Where the client is on each path.
+    pub ends: Vec<ClientEnd>,
     /// Path IDs in use, with their paths.
     pub open: Vec<(u64, usize)>,
-    /// How often a path could not be kept.
-    pub path_failures: u32,
+    /// Whether the client ever opened another path than that of the handshake.
+    pub has_opened: bool,
+    /// How often each path failed in a row.
+    pub path_failures: Vec<u32>,
     pub next_stream: u64,
     /// The request under way: its stream and its time.
     pub request: Option<(u64, Nanos)>,
@@ -157,7 +245,7 @@ pub struct ConnectionState {
 pub fn settings(flow: &Flow) -> TransportSettings {
     let window = flow.flow_control.value.0;
     TransportSettings {
-        congestion_controller: flow.cc.clone(),
+        congestion_controller: flow.controller(),
         scheduler: flow.scheduler.clone(),
         max_data: window,
         max_stream_data: window,
@@ -165,7 +253,7 @@ pub fn settings(flow: &Flow) -> TransportSettings {
         hystart: flow.hystart,
         // GREASE is there to find faults of others, and is noise here.
         grease: false,
-        idle_timeout: Duration::from_secs(60),
+        idle_timeout: flow.idle_timeout.value.0,
         ..TransportSettings::default()
     }
 }
@@ -201,6 +289,23 @@ mod tests {
         let mixed = path_between(address(1, 0, true), address(1, 1, false));
         assert_eq!(mixed, None);
         assert_eq!(path_of("192.0.2.200:1".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn a_client_that_moves_stays_on_its_path() {
+        let (connection, path) = (300, 3);
+        let first = ClientAddress::FIRST;
+        let mut seen = vec![first];
+        for _ in 0..100 {
+            let last = *seen.last().unwrap();
+            seen.extend([last.next_port(), last.next_ip()]);
+        }
+        for (i, address) in seen.iter().enumerate() {
+            let full = address.on(connection, path);
+            assert_eq!(ClientAddress::of(full), *address);
+            assert_eq!(path_of(full), Some(path));
+            assert!(!seen[..i].contains(address));
+        }
     }
 
     #[test]

@@ -9,11 +9,14 @@
 //! world     the event loop of one run         series    samples, windows, metrics
 //! host      one end of a connection           accept    rules about metrics
 //! app       what the ends send and read       viewer    a DASH client; qoe: what it saw
-//! decisions what controllers show
+//! decisions what controllers show                  failure  why a flow failed
+//! chaos     drawn scenarios in which everything goes wrong
 //! ```
 
 pub mod accept;
 pub mod campaign;
+pub mod chaos;
+pub mod failure;
 pub mod results;
 pub mod scenario;
 pub mod world;

@@ -8,7 +8,9 @@ use mpq_wire::model::Change;
 use mpq_wire::model::Direction;
 use mpq_wire::model::DirectionConfig;
 use mpq_wire::model::Fate;
+use mpq_wire::model::Generator;
 use mpq_wire::model::Nanos;
+use mpq_wire::model::Purpose;
 use mpq_wire::model::Seeds;
 use mpq_wire::model::ETHERNET_HEADER;
 
@@ -95,7 +97,7 @@ pub struct LinkCounters {
     pub delivered_bytes: u64,
     /// Packets that found no room, or that queue management dropped.
     pub queue_drops: u64,
-    /// Packets lost by chance or because the link was down.
+    /// Packets lost by chance, because the link was down, or because they were longer than its MTU.
     pub losses: u64,
     /// Packets that would have been marked.
     pub marks: u64,
@@ -108,6 +110,9 @@ pub struct LinkDirection {
     pub counters: LinkCounters,
     model: Direction,
     config: DirectionConfig,
+    /// The share of packets that arrive twice.
+    duplicate: f64,
+    duplicate_draws: Generator,
 }
 
 impl LinkDirection {
@@ -123,11 +128,16 @@ impl LinkDirection {
                 self.counters.queue_drops += 1;
                 None
             }
-            Fate::Lost { .. } | Fate::Down => {
+            Fate::Lost { .. } | Fate::Down | Fate::TooLong => {
                 self.counters.losses += 1;
                 None
             }
         }
+    }
+
+    /// Whether the packet that was just let through arrives twice.
+    pub fn is_duplicated(&mut self) -> bool {
+        self.duplicate > 0.0 && self.duplicate_draws.unit() < self.duplicate
     }
 
     /// The counters at `now`, and the bytes that wait.
@@ -166,7 +176,7 @@ impl LinkDirection {
                 Change::Down => is_up = false,
                 Change::Up => is_up = true,
                 Change::Rate(new) => (rate, trace) = (Some(new.bits_per_second()), None),
-                Change::Delay(_) | Change::Loss(_) => {}
+                Change::Delay(_) | Change::Loss(_) | Change::Mtu(_) => {}
             }
         }
         if is_up {
@@ -210,6 +220,11 @@ impl Network {
                     counters: LinkCounters::default(),
                     model: Direction::new(&config, link.round_trip(), &seeds),
                     config,
+                    duplicate: link
+                        .direction(way)
+                        .duplicate
+                        .map_or(0.0, |share| share.value.0),
+                    duplicate_draws: seeds.generator(Purpose::Duplicate),
                 });
             }
         }
@@ -256,6 +271,7 @@ fn config(link: &Link, way: Way, folder: &FilePath) -> Result<DirectionConfig, S
         },
         mark: own.ecn.map(|ecn| ecn.value),
         loss: own.loss.map(|loss| loss.value).unwrap_or_default(),
+        mtu: own.mtu.map(|mtu| mtu.value.0),
         schedule: own
             .schedule
             .map(|schedule| schedule.value)

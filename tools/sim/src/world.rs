@@ -25,17 +25,22 @@ use siphasher::sip::SipHasher13;
 
 use crate::app;
 use crate::decisions::Decisions;
+use crate::failure::Failure;
 use crate::host;
+use crate::host::ClientAddress;
+use crate::host::ClientEnd;
 use crate::host::ConnectionState;
 use crate::host::Host;
 use crate::host::NEVER;
 use crate::network::Network;
+use crate::scenario::End;
 use crate::scenario::Flow;
 use crate::scenario::FlowPath;
 use crate::scenario::Scenario;
 use crate::scenario::Text;
 use crate::scenario::Time;
 use crate::scenario::Way;
+use crate::scenario::What;
 use crate::series::Series;
 use crate::viewer;
 use crate::viewer::Viewer;
@@ -48,6 +53,15 @@ const NO_ERROR: u64 = 0x100;
 
 /// Pause before a path that failed is opened again, doubled for every further failure.
 const REOPEN_AFTER: Nanos = 250_000_000;
+
+/// How long a client keeps the path of an address that is gone, as the tools do.
+const GONE_GRACE: Nanos = 2_000_000_000;
+
+/// The stream of an upload.
+const UPLOAD: u64 = 0;
+
+/// The streams of what goes the other way, of client and server.
+const OTHER_WAY: [u64; 2] = [2, 3];
 
 /// Events between two looks at the flag that ends a run early.
 const EVENTS_A_LOOK: u64 = 4096;
@@ -65,6 +79,11 @@ pub struct Options<'a> {
     pub stop: &'a AtomicBool,
     /// Simulated nanoseconds so far, for those who watch.
     pub progress: &'a AtomicU64,
+    /// Whether to go on, up to the scenario's duration, until both ends of every connection have
+    /// closed, in place of until every flow has ended.
+    pub linger: bool,
+    /// A run that takes more events fails: it turns on the spot. Some 10 are a packet's.
+    pub most_events: u64,
 }
 
 /// What came out of a run.
@@ -95,6 +114,20 @@ impl Outcome {
     }
 }
 
+/// What became of one connection.
+#[derive(Debug)]
+pub struct Ending {
+    /// When its flow ended; `None` if it never did.
+    pub ended: Option<Duration>,
+    /// Why it failed, if it did.
+    pub failure: Option<Failure>,
+    /// Whether the client ever opened another path than that of the handshake, which it can do once
+    /// the handshake is confirmed.
+    pub has_opened: bool,
+    /// Whether client and server have closed, or never began.
+    pub is_closed: [bool; 2],
+}
+
 /// A run that did not come to an outcome.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -107,10 +140,21 @@ pub enum RunError {
     /// The scenario or its files changed since they were checked.
     #[error("{0}")]
     Setup(String),
+    /// It took more events than it may.
+    #[error("more than {0} events, at {1:?} of simulated time")]
+    Events(u64, Duration),
 }
 
 /// Runs `scenario`, which is one case, to its end. The same scenario and seed give the same packets.
 pub fn run(scenario: &Scenario, options: &Options) -> Result<Outcome, RunError> {
+    run_closely(scenario, options).map(|(outcome, _)| outcome)
+}
+
+/// The same, with what became of each connection.
+pub fn run_closely(
+    scenario: &Scenario,
+    options: &Options,
+) -> Result<(Outcome, Vec<Ending>), RunError> {
     let base = Instant::now();
     let _reset = Reset;
     quiche::clock::set(Some(base));
@@ -140,6 +184,8 @@ enum Event {
     Start(u32),
     /// A connection ends.
     Stop(u32),
+    /// This one of its flow's events comes to a connection.
+    Change(u32, u32),
     /// A connection has to be established by now.
     HandshakeDeadline(u32),
     Sample,
@@ -154,6 +200,8 @@ struct Packet {
     path: u8,
     /// The host that sent it.
     from: u32,
+    /// Whence or whither at the client's side.
+    client: ClientAddress,
 }
 
 /// Slots for packets, which are used again and again.
@@ -173,6 +221,14 @@ impl Pool {
             self.bufs.push([0; SLOT]);
             (self.packets.len() - 1) as u32
         })
+    }
+
+    /// A slot with the same packet.
+    fn copy(&mut self, slot: u32) -> u32 {
+        let copy = self.take();
+        self.packets[copy as usize] = self.packets[slot as usize];
+        self.bufs[copy as usize] = self.bufs[slot as usize];
+        copy
     }
 }
 
@@ -244,6 +300,8 @@ impl<'a> World<'a> {
                         .skip(1)
                         .collect(),
                     leaving: path_times(flow, |path| path.stop.as_ref().map(nanos)).collect(),
+                    gone: Vec::new(),
+                    ends: vec![ClientEnd::default(); flow.paths.len()],
                     routes: routes.clone(),
                     start: start.as_nanos() as Nanos,
                     ended: None,
@@ -251,8 +309,11 @@ impl<'a> World<'a> {
                     completed: 0,
                     times: Vec::new(),
                     failure: None,
+                    is_main_done: false,
+                    is_other_done: flow.other_way.is_none(),
                     open: vec![(0, 0)],
-                    path_failures: 0,
+                    has_opened: false,
+                    path_failures: vec![0; flow.paths.len()],
                     next_stream: 0,
                     request: None,
                     next_request: 0,
@@ -296,7 +357,7 @@ impl<'a> World<'a> {
         self.scenario.flow.iter()
     }
 
-    fn run(mut self) -> Result<Outcome, RunError> {
+    fn run(mut self) -> Result<(Outcome, Vec<Ending>), RunError> {
         for i in 0..self.connections.len() {
             let start = self.connections[i].start;
             self.push(start, Event::Start(i as u32));
@@ -304,6 +365,9 @@ impl<'a> World<'a> {
             self.push(deadline, Event::HandshakeDeadline(i as u32));
             if let Some(stop) = &self.flow_of(i).stop {
                 self.push(stop.value.0.as_nanos() as Nanos, Event::Stop(i as u32));
+            }
+            for (k, event) in self.flow_of(i).event.iter().enumerate() {
+                self.push(nanos(&event.at), Event::Change(i as u32, k as u32));
             }
         }
         let mut series = Series::new(self.scenario, self.options.out, &self)?;
@@ -317,6 +381,12 @@ impl<'a> World<'a> {
             }
             self.now = at;
             self.event_count += 1;
+            if self.event_count > self.options.most_events {
+                return Err(RunError::Events(
+                    self.options.most_events,
+                    Duration::from_nanos(at),
+                ));
+            }
             if self.event_count.is_multiple_of(EVENTS_A_LOOK) {
                 if self.options.stop.load(Ordering::Relaxed) {
                     return Err(RunError::Interrupted);
@@ -335,17 +405,18 @@ impl<'a> World<'a> {
                 Event::HandshakeDeadline(connection) => {
                     let connection = connection as usize;
                     if self.connections[connection].established.is_none() {
-                        let why = format!("no handshake within {:?}", self.handshake_timeout());
-                        self.finish(connection, Some(why));
+                        let timeout = self.handshake_timeout();
+                        self.finish(connection, Some(Failure::Handshake(timeout)));
                     }
                 }
+                Event::Change(connection, k) => self.change(connection as usize, k as usize),
                 Event::Sample => {
                     self.advance_viewers();
                     series.sample(&self)?;
                     self.push(at + sample, Event::Sample);
                 }
             }
-            if self.ended == self.connections.len() {
+            if self.ended == self.connections.len() && !(self.options.linger && self.is_alive()) {
                 break;
             }
         }
@@ -360,13 +431,30 @@ impl<'a> World<'a> {
                     .map(|why| format!("flow {}: {why}", c.name))
             })
             .collect();
-        Ok(Outcome {
+        let outcome = Outcome {
             failure: (!failures.is_empty()).then(|| failures.join("; ")),
             simulated: Duration::from_nanos(self.now),
             metrics,
             packets: self.packets,
             packet_log: self.log.finish(),
-        })
+        };
+        let hosts = self.hosts.chunks(2);
+        let is_closed: Vec<[bool; 2]> = hosts
+            .map(|ends| [0, 1].map(|i| is_closed(&ends[i])))
+            .collect();
+        let endings = self.connections.into_iter().zip(is_closed);
+        let endings = endings.map(|(state, is_closed)| Ending {
+            ended: state.ended.map(Duration::from_nanos),
+            failure: state.failure,
+            has_opened: state.has_opened,
+            is_closed,
+        });
+        Ok((outcome, endings.collect()))
+    }
+
+    /// Whether an end of a connection has not closed.
+    fn is_alive(&self) -> bool {
+        !self.hosts.iter().all(is_closed)
     }
 
     /// As the tools have it.
@@ -428,14 +516,20 @@ impl<'a> World<'a> {
 
     fn start(&mut self, connection: usize) -> Result<(), RunError> {
         self.set_clock();
-        let quic = self.connect(connection, true)?;
+        let from = self.connections[connection].ends[0].local;
+        let quic = self.connect(connection, true, from)?;
         self.hosts[2 * connection] = Some(Box::new(Host::new(quic, true, connection)));
         self.serve(2 * connection);
         Ok(())
     }
 
-    /// A connection's client or server, with its qlog if that is asked for.
-    fn connect(&self, connection: usize, is_client: bool) -> Result<quiche::Connection, RunError> {
+    /// A connection's client or server, with its qlog if that is asked for. The client is at `client`.
+    fn connect(
+        &self,
+        connection: usize,
+        is_client: bool,
+        client: ClientAddress,
+    ) -> Result<quiche::Connection, RunError> {
         let failed = |e: quiche::Error| RunError::Setup(format!("no connection: {e}"));
         let flow = self.flow_of(connection);
         let mut config = host::configuration(flow, is_client).map_err(RunError::Setup)?;
@@ -445,11 +539,11 @@ impl<'a> World<'a> {
             config.set_cc_observer(Some(decisions.observer().0));
         }
         let scid = host::cid(connection, is_client, 0);
-        let local = host::address(connection, 0, is_client);
-        let peer = host::address(connection, 0, !is_client);
+        let client = client.on(connection, 0);
+        let server = host::address(connection, 0, false);
         let mut quic = match is_client {
-            true => quiche::connect(None, &scid, local, peer, &mut config),
-            false => quiche::accept(&scid, None, local, peer, &mut config),
+            true => quiche::connect(None, &scid, client, server, &mut config),
+            false => quiche::accept(&scid, None, server, client, &mut config),
         }
         .map_err(failed)?;
         if let Some(out) = self.options.out.filter(|_| self.options.qlog) {
@@ -482,8 +576,16 @@ impl<'a> World<'a> {
         let Some(link) = links.get(hop) else {
             return self.deliver(slot, from ^ 1);
         };
-        match self.network.directions[*link].offer(self.now, len) {
-            Some(due) => self.line_up(*link, due, slot),
+        let direction = &mut self.network.directions[*link];
+        match direction.offer(self.now, len) {
+            Some(due) => {
+                let copy = direction.is_duplicated().then(|| self.pool.copy(slot));
+                let link = *link;
+                self.line_up(link, due, slot);
+                if let Some(copy) = copy {
+                    self.line_up(link, due, copy);
+                }
+            }
             None => self.pool.free.push(slot),
         }
         Ok(())
@@ -493,16 +595,29 @@ impl<'a> World<'a> {
         self.set_clock();
         let connection = to / 2;
         let is_client = to.is_multiple_of(2);
+        let packet = self.pool.packets[slot as usize];
+        let (path, len) = (usize::from(packet.path), usize::from(packet.len));
+        let end = self.connections[connection].ends[path];
+        // The NAT knows no other address, and without a carrier nothing comes in.
+        if is_client && !(end.has_carrier && packet.client == end.public) {
+            self.pool.free.push(slot);
+            return Ok(());
+        }
         if self.hosts[to].is_none() {
-            let quic = self.connect(connection, is_client)?;
+            let quic = self.connect(connection, is_client, packet.client)?;
             self.hosts[to] = Some(Box::new(Host::new(quic, is_client, connection)));
         }
         let host = self.hosts[to].as_mut().expect("was made");
-        let packet = self.pool.packets[slot as usize];
-        let (path, len) = (usize::from(packet.path), usize::from(packet.len));
-        let info = quiche::RecvInfo {
-            from: host::address(connection, path, !is_client),
-            to: host::address(connection, path, is_client),
+        let server = host::address(connection, path, false);
+        let info = match is_client {
+            true => quiche::RecvInfo {
+                from: server,
+                to: end.local.on(connection, path),
+            },
+            false => quiche::RecvInfo {
+                from: packet.client.on(connection, path),
+                to: server,
+            },
         };
         let traffic = &mut host.traffic[path];
         traffic.received_packets += 1;
@@ -584,7 +699,7 @@ impl<'a> World<'a> {
             );
             self.hosts[index] = Some(host);
             if self.connections[connection].ended.is_none() {
-                self.finish(connection, Some(reason.to_string()));
+                self.finish(connection, Some(Failure::Closed(reason)));
             }
             return;
         }
@@ -609,8 +724,14 @@ impl<'a> World<'a> {
         let flow = self.flow_of(connection);
         while let Some(event) = host.quic.path_event_next() {
             let change = multipath::on_event(&mut host.quic, event);
-            if let (true, Some(PathChange::Abandoned { path_id, .. })) = (host.is_client, change) {
-                self.on_abandoned(connection, path_id);
+            match change.filter(|_| host.is_client) {
+                Some(PathChange::Available { path_id, .. }) => {
+                    self.on_available(connection, path_id);
+                }
+                Some(PathChange::Abandoned { path_id, .. }) => {
+                    self.on_abandoned(connection, path_id);
+                }
+                _ => (),
             }
         }
         if !host.quic.is_established() {
@@ -631,7 +752,16 @@ impl<'a> World<'a> {
                 }
             }
             next = leave_paths(host, state, self.now);
+            next = next.min(leave_gone(host, state, self.now));
             next = next.min(open_paths(host, state, &flow.paths, self.now));
+        }
+        if !host.has_begun {
+            host.has_begun = true;
+            let is_receiver = host.is_client == (flow.direction == Way::Down);
+            if let Some(size) = flow.other_way.as_ref().filter(|_| is_receiver) {
+                let stream = OTHER_WAY[usize::from(!host.is_client)];
+                host.sender.start(stream, size.value.0);
+            }
         }
         match (host.is_client, flow.direction) {
             (true, Way::Down) => {
@@ -651,34 +781,75 @@ impl<'a> World<'a> {
                     Some(_) => self.step_viewer(host),
                     None => self.step_client(host),
                 });
+                host.sender.pump(&mut host.quic);
             }
             (true, Way::Up) => {
                 if state.request.is_none() {
                     let bytes = flow.size.as_ref().map_or(app::ENDLESS, |size| size.value.0);
-                    host.sender.start(0, bytes);
-                    state.request = Some((0, self.now));
+                    host.sender.start(UPLOAD, bytes);
+                    state.request = Some((UPLOAD, self.now));
                 }
                 host.sender.pump(&mut host.quic);
+                let received = &mut host.received;
+                app::read(&mut host.quic, &mut self.scratch, received, |_, _| ());
+                self.take_uploads(host);
             }
             (false, Way::Down) => {
-                app::serve(&mut host.quic, &mut host.sender);
+                let (received, sender) = (&mut host.received, &mut host.sender);
+                app::serve(&mut host.quic, &mut self.scratch, received, sender);
                 host.sender.pump(&mut host.quic);
+                self.take_uploads(host);
             }
             (false, Way::Up) => {
-                app::read(
-                    &mut host.quic,
-                    &mut self.scratch,
-                    &mut host.received,
-                    |_, _| (),
-                );
-                if !host.received.finished.is_empty() {
-                    state.completed = 1;
-                    state.times.push((self.now - state.start) as f64 / 1e9);
-                    self.end(host, None);
-                }
+                let received = &mut host.received;
+                app::read(&mut host.quic, &mut self.scratch, received, |_, _| ());
+                host.sender.pump(&mut host.quic);
+                self.take_uploads(host);
             }
         }
+        self.judge(host);
         next
+    }
+
+    /// Takes note of streams that came to their end and are no responses.
+    fn take_uploads(&mut self, host: &mut Host) {
+        let flow = self.flow_of(host.connection);
+        let state = &mut self.connections[host.connection];
+        for (stream, bytes) in std::mem::take(&mut host.received.finished) {
+            let is_main = stream == UPLOAD;
+            let wanted = if is_main { &flow.size } else { &flow.other_way };
+            if let Some(wanted) = wanted.as_ref().map(|size| size.value.0) {
+                if bytes != wanted {
+                    let failure = Failure::Length {
+                        stream,
+                        bytes,
+                        wanted,
+                    };
+                    return self.end(host, Some(failure));
+                }
+            }
+            match is_main {
+                true => {
+                    state.is_main_done = true;
+                    state.completed = 1;
+                    state.times.push((self.now - state.start) as f64 / 1e9);
+                }
+                false => state.is_other_done = true,
+            }
+        }
+    }
+
+    /// Ends the connection of a host if what it read is wrong, or if all is there.
+    fn judge(&mut self, host: &mut Host) {
+        let state = &self.connections[host.connection];
+        if state.ended.is_some() {
+            return;
+        }
+        if let Some((stream, offset)) = host.received.wrong {
+            self.end(host, Some(Failure::Wrong { stream, offset }));
+        } else if state.is_main_done && state.is_other_done {
+            self.end(host, None);
+        }
     }
 
     /// The downloading client: sends requests, counts responses.
@@ -690,11 +861,20 @@ impl<'a> World<'a> {
             (None, Some(size)) => (size.value.0, Some(1), Duration::ZERO),
             (None, None) => (app::ENDLESS, None, Duration::ZERO),
         };
-        for stream in host.received.finished.drain(..) {
+        for (stream, length) in std::mem::take(&mut host.received.finished) {
             let Some((_, began)) = state.request.take_if(|(under_way, _)| *under_way == stream)
             else {
                 continue;
             };
+            if length != bytes && bytes != app::ENDLESS {
+                let failure = Failure::Length {
+                    stream,
+                    bytes: length,
+                    wanted: bytes,
+                };
+                self.end(host, Some(failure));
+                return NEVER;
+            }
             // A transfer's time includes the handshake, a response's does not.
             let from = if flow.requests.is_some() {
                 began
@@ -706,7 +886,7 @@ impl<'a> World<'a> {
             state.next_request = self.now + pause.as_nanos() as Nanos;
         }
         if count.is_some_and(|count| state.completed >= count) {
-            self.end(host, None);
+            state.is_main_done = true;
             return NEVER;
         }
         if state.request.is_some() {
@@ -739,23 +919,31 @@ impl<'a> World<'a> {
             Ok(viewer::Next::At(at)) => at.saturating_duration_since(self.base).as_nanos() as Nanos,
             Ok(viewer::Next::Over) => {
                 state.completed = 1;
-                self.end(host, None);
+                state.is_main_done = true;
                 NEVER
             }
             Err(e) => {
-                self.end(host, Some(e.to_string()));
+                self.end(host, Some(Failure::Player(e.to_string())));
                 NEVER
             }
         }
     }
 
     /// Ends the connection of a host that has all it wants, or that cannot go on.
-    fn end(&mut self, host: &mut Host, failure: Option<String>) {
+    fn end(&mut self, host: &mut Host, failure: Option<Failure>) {
         let state = &mut self.connections[host.connection];
         state.ended = Some(self.now);
         state.failure = failure;
         self.ended += 1;
         let _ = host.quic.close(true, NO_ERROR, b"");
+    }
+
+    /// A path that works has its next failure counted as the first one, as in the tools.
+    fn on_available(&mut self, connection: usize, path_id: u64) {
+        let state = &mut self.connections[connection];
+        if let Some((_, path)) = state.open.iter().find(|(id, _)| *id == path_id) {
+            state.path_failures[*path] = 0;
+        }
     }
 
     fn on_abandoned(&mut self, connection: usize, path_id: u64) {
@@ -764,9 +952,81 @@ impl<'a> World<'a> {
             return;
         };
         let (_, path) = state.open.swap_remove(at);
-        let pause = REOPEN_AFTER << state.path_failures.min(8);
-        state.path_failures += 1;
+        state.gone.retain(|(id, _)| *id != path_id);
+        if !state.ends[path].has_carrier {
+            return;
+        }
+        let failures = &mut state.path_failures[path];
+        let pause = REOPEN_AFTER << (*failures).min(8);
+        *failures += 1;
         state.wanted.push((path, self.now + pause));
+    }
+
+    /// The `k`-th event of its flow comes to a connection.
+    fn change(&mut self, connection: usize, k: usize) {
+        let flow = self.flow_of(connection);
+        let event = &flow.event[k];
+        let Some(path) = flow.paths.iter().position(|path| path.name == event.path) else {
+            return;
+        };
+        let index = 2 * connection + usize::from(event.by == End::Server);
+        let now = self.now;
+        let state = &mut self.connections[connection];
+        if state.ended.is_some() {
+            return;
+        }
+        if event.what == What::Rebind {
+            let end = &mut state.ends[path];
+            end.public = end.public.next_port();
+            return;
+        }
+        self.set_clock();
+        let Some(mut host) = self.hosts[index].take() else {
+            return;
+        };
+        let state = &mut self.connections[connection];
+        match event.what {
+            What::Rebind => {}
+            What::CarrierLost => {
+                lose_address(&mut host, state, path, now);
+                state.ends[path].has_carrier = false;
+                state.wanted.retain(|(other, _)| *other != path);
+            }
+            What::CarrierBack => {
+                state.ends[path].has_carrier = true;
+                let open = &state.open;
+                let is_of_path = |id| open.contains(&(id, path));
+                state.gone.retain(|(id, _)| !is_of_path(*id));
+                want(state, path, now);
+            }
+            What::NewAddress => {
+                lose_address(&mut host, state, path, now);
+                let end = &mut state.ends[path];
+                end.local = end.local.next_ip();
+                end.public = end.local;
+                end.has_carrier = true;
+                state.open.retain(|(_, other)| *other != path);
+                want(state, path, now);
+            }
+            What::Open => want(state, path, now),
+            What::Abandon => {
+                if let Some(id) = path_id(&host, path) {
+                    let has_left = multipath::leave(&mut host.quic, id).is_ok();
+                    if has_left && host.is_client {
+                        state.open.retain(|(other, _)| *other != id);
+                    }
+                }
+            }
+            What::Backup | What::Available => {
+                if let Some(id) = path_id(&host, path) {
+                    let is_backup = event.what == What::Backup;
+                    // It may be on its way out.
+                    let _ = multipath::set_status(&mut host.quic, id, is_backup);
+                }
+            }
+        }
+        self.hosts[index] = Some(host);
+        self.serve(index);
     }
 
     /// Sends what may be sent, and keeps one packet that is to leave later.
@@ -791,11 +1051,13 @@ impl<'a> World<'a> {
                         self.pool.free.push(slot);
                         continue;
                     };
+                    let client = if host.is_client { info.from } else { info.to };
                     self.pool.packets[slot as usize] = Packet {
                         len: len as u16,
                         hop: 0,
                         path: path as u8,
                         from: index as u32,
+                        client: ClientAddress::of(client),
                     };
                     let at = info.at.saturating_duration_since(self.base).as_nanos() as Nanos;
                     if at > due {
@@ -805,7 +1067,17 @@ impl<'a> World<'a> {
                     (slot, path)
                 }
             };
-            let len = self.pool.packets[slot as usize].len;
+            let packet = &mut self.pool.packets[slot as usize];
+            let len = packet.len;
+            if host.is_client {
+                let end = &self.connections[host.connection].ends[path];
+                // Nothing leaves from an address that is gone.
+                if !(end.has_carrier && packet.client == end.local) {
+                    self.pool.free.push(slot);
+                    continue;
+                }
+                packet.client = end.public;
+            }
             let traffic = &mut host.traffic[path];
             traffic.sent_packets += 1;
             traffic.sent_bytes += u64::from(len);
@@ -818,7 +1090,7 @@ impl<'a> World<'a> {
     }
 
     /// Ends a connection, with the reason if it failed.
-    fn finish(&mut self, connection: usize, failure: Option<String>) {
+    fn finish(&mut self, connection: usize, failure: Option<Failure>) {
         let now = self.instant();
         let state = &mut self.connections[connection];
         if state.ended.is_some() {
@@ -838,6 +1110,55 @@ impl<'a> World<'a> {
             self.serve(client);
         }
     }
+}
+
+/// Whether a host has closed, or never was.
+fn is_closed(host: &Option<Box<Host>>) -> bool {
+    host.as_ref().is_none_or(|host| host.quic.is_closed())
+}
+
+/// The ID under which a host uses a path now.
+fn path_id(host: &Host, path: usize) -> Option<u64> {
+    let mut all = host.quic.path_stats();
+    let stats = all.find(|stats| stats.active && host::path_of(stats.local_addr) == Some(path));
+    stats.map(|stats| stats.path_id)
+}
+
+/// The client is to open a path, unless it has it.
+fn want(state: &mut ConnectionState, path: usize, now: Nanos) {
+    let is_open = state.open.iter().any(|(_, open)| *open == path);
+    state.wanted.retain(|(other, _)| *other != path);
+    if !is_open {
+        state.wanted.push((path, now));
+    }
+}
+
+/// The client hears that its address on a path cannot be used any more.
+fn lose_address(host: &mut Host, state: &mut ConnectionState, path: usize, now: Nanos) {
+    let address = state.ends[path].local.on(host.connection, path);
+    multipath::link_down(&mut host.quic, address);
+    for (id, _) in state.open.iter().filter(|(_, open)| *open == path) {
+        if !state.gone.iter().any(|(gone, _)| gone == id) {
+            state.gone.push((*id, now + GONE_GRACE));
+        }
+    }
+}
+
+/// Abandons the paths of addresses that stayed away. Returns when the next one's time comes.
+fn leave_gone(host: &mut Host, state: &mut ConnectionState, now: Nanos) -> Nanos {
+    let mut next = NEVER;
+    let open = &mut state.open;
+    state.gone.retain(|&(path_id, at)| {
+        if at > now {
+            next = next.min(at);
+            return true;
+        }
+        // The last one stays, as far as the connection is concerned, and nobody asks again.
+        let _ = multipath::abandon(&mut host.quic, path_id);
+        open.retain(|(id, _)| *id != path_id);
+        false
+    });
+    next
 }
 
 /// Index of each path for which `time` gives one, with it.
@@ -887,13 +1208,13 @@ fn open_paths(
         return NEVER;
     }
     let mut next = NEVER;
-    let open = &mut state.open;
+    let (open, ends, has_opened) = (&mut state.open, &state.ends, &mut state.has_opened);
     state.wanted.retain(|&(path, at)| {
         if at > now {
             next = next.min(at);
             return true;
         }
-        let local = host::address(host.connection, path, true);
+        let local = ends[path].local.on(host.connection, path);
         let peer = host::address(host.connection, path, false);
         match multipath::open_path(&mut host.quic, local, peer) {
             Ok(path_id) => {
@@ -902,6 +1223,7 @@ fn open_paths(
                     let _ = multipath::set_backup(&mut host.quic, path_id);
                 }
                 open.push((path_id, path));
+                *has_opened = true;
                 false
             }
             // Not yet confirmed, or connection IDs are missing: both come in packets.

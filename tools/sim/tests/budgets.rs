@@ -79,6 +79,11 @@ fn completion_times_of_the_kernels_self_test() {
 }
 
 #[test]
+fn unlucky_starts() {
+    hold("unlucky-");
+}
+
+#[test]
 fn benefits_at_points_of_the_grid() {
     hold("grid-");
 }

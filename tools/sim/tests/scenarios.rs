@@ -317,3 +317,48 @@ fn a_scenario_written_out_reads_the_same() {
     let flow = &parse(&with_tables).unwrap().scenario.flow[0];
     assert!(!flow.paths[0].backup && flow.paths[1].backup);
 }
+
+#[test]
+fn re_entries_are_off_where_the_controller_has_them() {
+    let controller = |cc: &str, re_entry: &str| {
+        let text = GOOD.replace("[[flow]]\n", &format!("[[flow]]\n{re_entry}\n"));
+        let set = [("flow.mp.cc".to_owned(), cc.to_owned())];
+        let document = Document::parse(Path::new("x.toml"), text, &set, None).unwrap();
+        document.cases[0].scenario.flow[0].controller()
+    };
+    for (cc, off) in [
+        ("lia", "lia:re-entry=off"),
+        ("mcompound:w_low=0", "mcompound:w_low=0,re-entry=off"),
+        ("lia:re-entry=on", "lia:re-entry=on"),
+        ("uncoupled-cubic", "uncoupled-cubic"),
+        ("cubic", "cubic"),
+        ("dc-ledbat", "dc-ledbat"),
+    ] {
+        assert_eq!(controller(cc, "re_entry = false"), off);
+        assert_eq!(controller(cc, "re_entry = true"), cc);
+        assert_eq!(controller(cc, ""), cc);
+    }
+}
+
+#[test]
+fn the_papers_scenarios_have_no_re_entries() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../mininet/scenarios/papers");
+    let mut off = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|ext| ext != "toml") {
+            continue;
+        }
+        let document = Document::load(&path, &[], None).unwrap();
+        for flow in document.cases.iter().flat_map(|case| &case.scenario.flow) {
+            // Either it says so, or its controller has no such parameter.
+            let cc = flow.controller();
+            let separator = if cc.contains(':') { ',' } else { ':' };
+            let once_more = format!("{cc}{separator}re-entry=off");
+            let error = quiche::check_cc_algorithm_name(&once_more);
+            assert!(error.is_err(), "{}: {cc}", path.display());
+            off += u32::from(flow.controller() != flow.cc);
+        }
+    }
+    assert!(off > 20, "{off}");
+}

@@ -64,6 +64,12 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     max_connections: usize,
 
+    /// Bytes of responses to hold for all clients together, unsent or
+    /// unacknowledged. One alone may hold a quarter; the more there are, the
+    /// less each
+    #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
+    send_budget: usize,
+
     /// Make clients prove their address first
     #[arg(long)]
     retry: bool,
@@ -85,9 +91,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let files = Files::new(&args.dir, !args.quiet)
         .map_err(|e| Failure::new(LOCAL, format!("cannot serve {}: {e}", args.dir.display())))?;
 
-    let mut config = args
-        .transport
-        .settings()?
+    let mut settings = args.transport.settings()?;
+    settings.send_budget = Some(quiche::SendBudget::new(args.send_budget));
+    let mut config = settings
         .to_quiche()
         .map_err(|e| Failure::new(crate::exit::USAGE, e))?;
     match (&args.cert, &args.key) {

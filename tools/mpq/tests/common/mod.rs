@@ -15,6 +15,8 @@ use std::process::Child;
 use std::process::Command;
 use std::process::Output;
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::Mutex;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -24,14 +26,15 @@ use tempfile::TempDir;
 
 pub const MPQ: &str = env!("CARGO_BIN_EXE_mpq");
 
-/// No step may take longer; a hang is a failure.
-pub const LIMIT: Duration = Duration::from_secs(60);
+/// No step may take longer; a hang is a failure, and slowness is none: on an idle machine no step takes a tenth of this.
+pub const LIMIT: Duration = Duration::from_secs(180);
 
 pub struct Server {
     pub child: Child,
     pub port: u16,
     pub fingerprint: String,
-    stderr: Option<std::thread::JoinHandle<String>>,
+    log: Arc<Mutex<String>>,
+    stderr: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Server {
@@ -71,15 +74,20 @@ impl Server {
                 port = last.rsplit(':').next().unwrap().parse().ok();
             }
         }
+        let log = Arc::new(Mutex::new(String::new()));
+        let rest = log.clone();
         let stderr = std::thread::spawn(move || {
-            let mut rest = String::new();
-            lines.read_to_string(&mut rest).unwrap();
-            rest
+            for line in lines.lines() {
+                let mut rest = rest.lock().unwrap();
+                rest.push_str(&line.unwrap());
+                rest.push('\n');
+            }
         });
         Server {
             child,
             port: port.unwrap(),
             fingerprint,
+            log,
             stderr: Some(stderr),
         }
     }
@@ -88,11 +96,27 @@ impl Server {
         format!("https://127.0.0.1:{}/{path}", self.port)
     }
 
+    /// What it has said since it listens.
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// Waits until it has answered `count` requests whose line in the log contains `what`.
+    pub fn until_answered(&self, what: &str, count: usize) {
+        until(&format!("{count} answers to {what}"), || {
+            self.log()
+                .lines()
+                .filter(|line| line.contains(what))
+                .count()
+                >= count
+        });
+    }
+
     /// Waits for the end; the exit code and what the log said.
     pub fn wait(mut self) -> (i32, String) {
         let code = wait(&mut self.child);
-        let log = self.stderr.take().unwrap().join().unwrap();
-        (code, log)
+        self.stderr.take().unwrap().join().unwrap();
+        (code, self.log())
     }
 }
 

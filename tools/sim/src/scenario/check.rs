@@ -10,6 +10,7 @@ use mpq_wire::model::Trace;
 
 use super::load::KeyPath;
 use super::Direction;
+use super::End;
 use super::Flow;
 use super::Link;
 use super::Scenario;
@@ -261,6 +262,29 @@ fn check_flow(scenario: &Scenario, flow: &Flow, i: usize) -> Result<(), Problem>
         })?;
     }
     ensure(
+        flow.other_way.is_none() || flow.size.is_some() || flow.requests.is_some(),
+        at("other_way"),
+        || "other_way goes with size or requests, which have an end".into(),
+    )?;
+    ensure(
+        flow.idle_timeout.value.0.as_millis() > 0,
+        at("idle_timeout"),
+        || "idle_timeout: at least \"1 ms\"".into(),
+    )?;
+    for (k, event) in flow.event.iter().enumerate() {
+        let at = |key: &str| place(&["flow", &i.to_string(), "event", &k.to_string(), key]);
+        ensure(
+            flow.paths.iter().any(|path| path.name == event.path),
+            at("path"),
+            || format!("the flow has no path \"{}\"", event.path),
+        )?;
+        ensure(
+            event.by == End::Client || event.what.has_author(),
+            at("by"),
+            || "by is of abandon, backup and available: the rest is of the client's side".into(),
+        )?;
+    }
+    ensure(
         flow.start.value < scenario.duration.value,
         at("start"),
         || format!("it starts after the end of the run, {}", scenario.duration),
@@ -334,6 +358,8 @@ impl Link {
             ecn: own.ecn.or(self.ecn.clone()),
             loss: own.loss.or(self.loss.clone()),
             reorder: own.reorder.or(self.reorder.clone()),
+            duplicate: own.duplicate.or(self.duplicate.clone()),
+            mtu: own.mtu.or(self.mtu.clone()),
             schedule: own.schedule.or(self.schedule.clone()),
         }
     }

@@ -2,6 +2,7 @@
 
 mod check;
 mod dash;
+mod flow_event;
 mod flow_path;
 mod load;
 mod quantity;
@@ -23,10 +24,14 @@ use crate::accept::Selection;
 pub(crate) use check::load_trace;
 pub(crate) use check::MOST_PATHS;
 pub use dash::Dash;
+pub use flow_event::End;
+pub use flow_event::FlowEvent;
+pub use flow_event::What;
 pub use flow_path::FlowPath;
 pub use load::Case;
 pub use load::Document;
 pub use load::ScenarioError;
+pub use quantity::Share;
 pub use quantity::Size;
 pub use quantity::Text;
 pub use quantity::Time;
@@ -115,7 +120,13 @@ macro_rules! with_direction_keys {
             /// Which packets are held back and overtaken: "1 % by 5 ms".
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub reorder: Option<Text<Reordering>>,
-            /// Events: "down@2s,up@12s,rate=2 Mbit/s@20s,delay=30ms@25s,loss=1%@30s".
+            /// The share of packets that arrive twice.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub duplicate: Option<Text<Share>>,
+            /// The longest IP packet that passes, such as "1300 bytes"; longer ones are lost without a word.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub mtu: Option<Text<Size>>,
+            /// Events: "down@2s,up@12s,rate=2 Mbit/s@20s,delay=30ms@25s,loss=1%@30s,mtu=1300bytes@40s".
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub schedule: Option<Text<Schedule>>,
         }
@@ -209,10 +220,23 @@ pub struct Flow {
     /// Slow start ends by HyStart++ where it sees the queue grow.
     #[serde(default = "yes")]
     pub hystart: bool,
+    /// Coupled controllers may let a path go on that an unlucky loss stopped in slow start. False
+    /// is `re-entry=off` for those of `cc` that have it.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub re_entry: bool,
     /// What the sender's congestion controller derives its decisions from becomes a series and
     /// metrics.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cc_trace: bool,
+    /// A transfer of this size the other way at the same time. The flow ends when both have ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_way: Option<Text<Size>>,
+    /// The idle timeout of both ends.
+    #[serde(default = "default_idle_timeout")]
+    pub idle_timeout: Text<Time>,
+    /// What happens to its paths.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub event: Vec<FlowEvent>,
     /// A transfer of this size. Neither this nor `requests` nor `dash`: a transfer without end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Text<Size>>,
@@ -297,6 +321,22 @@ fn yes() -> bool {
     true
 }
 
+fn is_yes(value: &bool) -> bool {
+    *value
+}
+
+impl Flow {
+    /// `cc` as the transport takes it, with `re_entry`.
+    pub fn controller(&self) -> String {
+        let separator = if self.cc.contains(':') { ',' } else { ':' };
+        let off = format!("{}{separator}re-entry=off", self.cc);
+        match !self.re_entry && quiche::check_cc_algorithm_name(&off).is_ok() {
+            true => off,
+            false => self.cc.clone(),
+        }
+    }
+}
+
 fn one_seed() -> Vec<u64> {
     vec![1]
 }
@@ -319,6 +359,10 @@ fn default_gather() -> Text<Time> {
 
 fn default_flow_control() -> Text<Size> {
     text("64 MB")
+}
+
+fn default_idle_timeout() -> Text<Time> {
+    text("60 s")
 }
 
 fn default_cc() -> String {

@@ -108,6 +108,18 @@ impl FromStr for Size {
     }
 }
 
+/// A share: `"0.5 %"`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share(pub f64);
+
+impl FromStr for Share {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Share, String> {
+        units::parse_probability(text).map(Share)
+    }
+}
+
 /// Reads a name: letters, digits, `-` and `_`, a letter first.
 pub(super) fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let name = String::deserialize(deserializer)?;

@@ -19,6 +19,8 @@ pub fn run_into(text: &str, seed: u64, out: Option<&Path>) -> Outcome {
         qlog: false,
         stop: &AtomicBool::new(false),
         progress: &AtomicU64::new(0),
+        linger: false,
+        most_events: u64::MAX,
     };
     world::run(&document.cases[0].scenario, &options).unwrap()
 }

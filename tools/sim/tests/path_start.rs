@@ -1,0 +1,107 @@
+//! How a second path begins when its first packets are lost.
+
+mod common;
+
+use common::run;
+use mpq_sim::world::Outcome;
+
+/// More than the validation of a path and its repetitions come to.
+const IN_USE_BYTES: f64 = 50_000.0;
+
+/// Two links whose second one loses what `loss` says, and an endless download over both. The path
+/// is opened when the handshake is confirmed, later than 40 ms.
+fn two_links(loss: &str, rest: &str) -> String {
+    format!(
+        r#"
+        [[link]]
+        name = "wifi"
+        rate = "30 Mbit/s"
+        rtt = "20 ms"
+        [[link]]
+        name = "lte"
+        rate = "20 Mbit/s"
+        rtt = "50 ms"
+        {loss}
+        [[flow]]
+        name = "f"
+        paths = ["wifi", "lte"]
+        cc = "uncoupled-cubic"
+        {rest}"#
+    )
+}
+
+/// All sets of one, two or three of the first eight packets.
+fn loss_sets() -> Vec<String> {
+    (1..256_u32)
+        .filter(|set| set.count_ones() <= 3)
+        .map(|set| {
+            let numbers = (0..8).filter(|n| set & (1 << n) != 0);
+            numbers.map(|n| n.to_string()).collect::<Vec<_>>().join(",")
+        })
+        .collect()
+}
+
+/// Bytes that arrived on the second path by the end.
+fn second_path_bytes(outcome: &Outcome, seconds: f64) -> f64 {
+    outcome.metrics["flow.f.path.lte.goodput_mbps"] * 1e6 / 8.0 * seconds
+}
+
+/// The path is in use 1.5 s after it was opened, whatever was lost.
+#[test]
+fn any_three_of_the_first_packets_of_a_path_may_be_lost() {
+    let sets = loss_sets();
+    assert_eq!(sets.len(), 8 + 28 + 56);
+    for set in sets {
+        for loss in [
+            format!("loss = 'packets:{set}'"),
+            format!("up = {{ loss = 'packets:{set}' }}"),
+            format!("down = {{ loss = 'packets:{set}' }}"),
+        ] {
+            let scenario = format!("duration = '1.54 s'\n{}", two_links(&loss, ""));
+            let outcome = run(&scenario, 1);
+            assert_eq!(outcome.failure, None);
+            let bytes = second_path_bytes(&outcome, 1.54);
+            assert!(bytes > IN_USE_BYTES, "{loss}: {bytes} bytes");
+        }
+    }
+}
+
+/// Of so many connections, those whose second path carried no data in 20 s.
+fn unused(loss_percent: u32, seeds: std::ops::RangeInclusive<u64>) -> Vec<u64> {
+    let loss = format!("loss = '{loss_percent} %'");
+    let scenario = format!("duration = '20 s'\n{}", two_links(&loss, ""));
+    let mut all = Vec::new();
+    let unused = seeds
+        .filter(|seed| {
+            let outcome = run(&scenario, *seed);
+            assert_eq!(outcome.failure, None, "seed {seed}");
+            let bytes = second_path_bytes(&outcome, 20.0);
+            all.push(bytes as u64);
+            bytes < IN_USE_BYTES
+        })
+        .collect();
+    all.sort_unstable();
+    println!(
+        "{loss_percent} %: {} runs, least {} bytes, median {}",
+        all.len(),
+        all[0],
+        all[all.len() / 2]
+    );
+    unused
+}
+
+#[test]
+fn a_lossy_path_is_used() {
+    for loss_percent in [5, 20] {
+        assert_eq!(unused(loss_percent, 1..=10), Vec::<u64>::new());
+    }
+}
+
+/// The same with 1,000 seeds: `cargo test --release -p mpq-sim --test path_start -- --ignored`.
+#[test]
+#[ignore = "takes long; a_lossy_path_is_used has the first ten seeds"]
+fn a_lossy_path_is_used_1000_times() {
+    for loss_percent in [5, 20] {
+        assert_eq!(unused(loss_percent, 1..=1000), Vec::<u64>::new());
+    }
+}
