@@ -9,10 +9,10 @@ import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from mininet.net import Mininet
 from mpqnet import h2load, process
 from mpqnet.bulk import make_bulk, sha256_of
 from mpqnet.nginx import Nginx
+from mpqnet.node import new_network
 from mpqnet.process import CommandError
 from mpqnet.server import PORT, Server
 from mpqnet.topology import DisjointPaths, measure_links
@@ -87,7 +87,7 @@ def run(setting):
 @contextmanager
 def _loopback():
     """A node whose loopback interface has the MTU of an Ethernet."""
-    net = Mininet(controller=None)
+    net = new_network()
     try:
         node = net.addHost("server", ip=None)
         process.run(node, "ip", "link", "set", "dev", "lo", "mtu", MTU_BYTES, "up")

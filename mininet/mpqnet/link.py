@@ -18,9 +18,9 @@ import sys
 from pathlib import Path
 
 from mininet.link import Link
-from mininet.node import Node
 
 from . import process
+from .node import BoundedNode
 from .process import CommandError, run
 
 PROBE = str(Path(__file__).with_name("probe.py"))
@@ -82,7 +82,7 @@ class EmulatedLink(Link):
     def __init__(self, node1, node2, shape, backend, seed=1, wire=None, report=None, **params):
         self.shape, self.backend, self.seed, self.wire, self.report = shape, backend, seed, wire, report
         self.child = None
-        self.middle = Node(f"{shape.name}-mid", inNamespace=True)
+        self.middle = BoundedNode(f"{shape.name}-mid", inNamespace=True)
         try:
             super().__init__(node1, node2, intfName1=f"{shape.name}-c", intfName2=f"{shape.name}-s", **params)
             for intf in (self.intf1, self.intf2):

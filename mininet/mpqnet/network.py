@@ -8,9 +8,9 @@ Each path has a client address of its own, so several paths may pass one link.
 """
 
 from mininet.link import Link as PlainLink
-from mininet.net import Mininet
 
 from .link import EmulatedLink, LinkError, disable_offloads
+from .node import new_network
 from .process import CommandError, run
 from .topology import FIRST_TABLE, prepare_host, set_addresses
 
@@ -31,7 +31,7 @@ class Network:
         self.servers = {}    # server's address of each path
 
     def __enter__(self):
-        self.net = Mininet(controller=None)
+        self.net = new_network()
         try:
             self.client = self._host("client")
             self.server = self._host("server")

@@ -7,10 +7,9 @@
 import contextlib
 import sys
 
-from mininet.net import Mininet
-
 from .link import EmulatedLink, LinkError
 from .live import Status
+from .node import new_network
 from .process import CommandError, run
 
 FIRST_TABLE = 101
@@ -29,7 +28,7 @@ class DisjointPaths:
         self.links = {}
 
     def __enter__(self):
-        self.net = Mininet(controller=None)
+        self.net = new_network()
         try:
             self.client = self.net.addHost("client", ip=None)
             self.server = self.net.addHost("server", ip=None)

@@ -24,8 +24,8 @@ LINKS = (scenario.Link("wifi", 20_000_000, 0.02, Queue(bytes=200_000), 0.0),
 # The handshake and a few packets do not make a path used.
 LEAST_SHARE = 0.05
 
-# Nobody needs a tenth of it; all names together are to be done in 90 s.
-TIMEOUT_S = 15
+# A hang is a failure, and slowness is none: on an idle machine nobody needs a thirtieth of it.
+TIMEOUT_S = 60
 
 pytestmark = [
     pytest.mark.netns,
@@ -36,7 +36,7 @@ pytestmark = [
 @functools.cache
 def names():
     """What `mpq cc` lists."""
-    said = subprocess.run([MPQ, "cc", "--json"], check=True, capture_output=True, text=True, timeout=15).stdout
+    said = subprocess.run([MPQ, "cc", "--json"], check=True, capture_output=True, text=True, timeout=TIMEOUT_S).stdout
     return [controller["name"] for controller in json.loads(said)]
 
 

@@ -98,12 +98,12 @@ def test_a_wire_that_does_not_start_is_an_error():
 def test_rate_and_queue_stage_of_the_netem_backend():
     """TBF is everywhere, so the first stage can be tested where netem itself is missing."""
     from mininet.link import Link
-    from mininet.net import Mininet
 
     from mpqnet.link import check_qdisc, LinkError, shape_egress
+    from mpqnet.node import new_network
     from mpqnet.process import run
 
-    net = Mininet(controller=None)
+    net = new_network()
     try:
         one, two = net.addHost("one", ip=None), net.addHost("two", ip=None)
         net.addLink(one, two, cls=Link, intfName1="tbf-c", intfName2="tbf-s")

@@ -1,5 +1,5 @@
-"""The Snakemake workflow, as far as it can be tried without simulating. Needs snakemake, which is not among the packages
-of ci/setup: in the environment of mininet/workflow/requirements.txt, or named by MPQ_SNAKEMAKE."""
+"""The Snakemake workflow, as far as it can be tried without simulating. Needs snakemake: in .venv-workflow, in PATH, or
+named by MPQ_SNAKEMAKE."""
 
 import os
 import shutil
@@ -10,9 +10,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SNAKEMAKE = os.environ.get("MPQ_SNAKEMAKE") or next(
-    filter(None, (shutil.which("snakemake"), shutil.which(ROOT / ".venv-workflow/bin/snakemake"))), None)
+    filter(None, (shutil.which(ROOT / ".venv-workflow/bin/snakemake"), shutil.which("snakemake"))), None)
 
-needs_snakemake = pytest.mark.skipif(not SNAKEMAKE, reason="no snakemake; see mininet/workflow/requirements.txt")
+needs_snakemake = pytest.mark.skipif(not SNAKEMAKE, reason="no snakemake: ci/setup net installs it")
 
 
 def dry_run(tmp_path, *words, profile="local"):

@@ -14,6 +14,9 @@ _PAYLOAD = 0.958
 _MP, _RIVAL = "window.steady.flow.mp.goodput_mbps", "window.steady.flow.rival.goodput_mbps"
 _LONG, _ON_LONG = (f"window.steady.flow.{flow}.path.long.goodput_mbps" for flow in ("mp", "on-long"))
 _BETTER = "max(window.steady.flow.on-short.goodput_mbps, window.steady.flow.on-long.goodput_mbps)"
+_LOST = (("one-early", "packet 4"), ("one", "packet 9"), ("one-late", "packet 25"), ("three", "packets 6 to 8"),
+         ("twice", "packets 5 and 16"))
+_BY_LOSSES = ("ewtcp", "coupled", "lia", "olia", "balia", "mpcubic", "mpsqrt", "mpiiad", "coupled-cubic", "mcompound", "mpmtp")
 _STEADY, _CHANGING = (Curve(f"{link} link", "mp", (link,)) for link in ("steady", "changing"))
 
 
@@ -44,6 +47,11 @@ FIGURES = (
             Bars(f"RTT of the long link {rtt}: the long link", "multipath's part of it", tuple(
                 Bar(name, f"{_LONG} / ({_LONG} + {_ON_LONG})", f"cc={name},rtt={rtt}") for name in _COUPLED),
                 (("half", 1 / 2),)))), share_y=True),
+    Figure("unlucky-start", "unlucky-start", "The second path, which is the larger one, loses packets of its first windows", tuple(
+        Bars(f"lost: {words}", "part of its link in the third second", tuple(
+            Bar(name, "window.third.flow.mp.path.lte.utilisation", f"case={case},cc={name}") for name in _BY_LOSSES),
+            (("all", 1.0),))
+        for case, words in _LOST), share_y=True),
 )
 
 MEASURED = ()

@@ -43,12 +43,7 @@ impl EndpointKey {
 
     /// A Retry token that binds the client's address to the connection ID it
     /// first used (RFC 9000, section 8.1.2). `now` is since the Unix epoch.
-    pub(crate) fn retry_token(
-        &self,
-        peer: SocketAddr,
-        original_dcid: &[u8],
-        now: Duration,
-    ) -> Vec<u8> {
+    pub fn retry_token(&self, peer: SocketAddr, original_dcid: &[u8], now: Duration) -> Vec<u8> {
         let time = now.as_secs().to_be_bytes();
         let mac = self.retry_mac(peer, original_dcid, time);
         [&time[..], &mac[..], original_dcid].concat()
@@ -56,7 +51,7 @@ impl EndpointKey {
 
     /// The original connection ID in `token`, if the token is ours, fresh and
     /// was given to `peer`.
-    pub(crate) fn check_retry_token(
+    pub fn check_retry_token(
         &self,
         peer: SocketAddr,
         token: &[u8],

@@ -94,6 +94,10 @@ pub struct TransportSettings {
     /// Let sending be paced.
     pub pacing: bool,
 
+    /// What all connections with these settings share for the data they hold to send it, unsent or
+    /// unacknowledged.
+    pub send_budget: Option<Arc<quiche::SendBudget>>,
+
     /// The QUIC version to use.
     pub version: u32,
 
@@ -119,6 +123,7 @@ impl Default for TransportSettings {
             hystart: true,
             grease: true,
             pacing: true,
+            send_budget: None,
             version: quiche::PROTOCOL_VERSION,
             early_data: false,
         }
@@ -192,6 +197,9 @@ impl TransportSettings {
         // For peers that measure the delays of what they send us.
         config.enable_timestamps(true);
         config.enable_pacing(self.pacing);
+        if let Some(budget) = &self.send_budget {
+            config.set_send_budget(budget);
+        }
         config.grease(self.grease);
         if self.early_data {
             config.enable_early_data();

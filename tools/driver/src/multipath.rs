@@ -67,7 +67,7 @@ pub fn open_path(
 }
 
 /// Abandons a path whose local address is gone for good.
-pub(crate) fn abandon(quic: &mut Connection, path_id: u64) -> quiche::Result<()> {
+pub fn abandon(quic: &mut Connection, path_id: u64) -> quiche::Result<()> {
     /// RFC 10069's error code of a path that does not work reliably.
     const PATH_UNSTABLE_OR_POOR: u64 = 0x3e76;
 
@@ -85,6 +85,15 @@ pub fn leave(quic: &mut Connection, path_id: u64) -> quiche::Result<()> {
 /// Asks the peer to use a path only while no other works, and does so here.
 pub fn set_backup(quic: &mut Connection, path_id: u64) -> quiche::Result<()> {
     quic.set_path_status(path_id, quiche::PathStatus::Backup)
+}
+
+/// The same, or that it may be used again; see [`set_backup`].
+pub fn set_status(quic: &mut Connection, path_id: u64, is_backup: bool) -> quiche::Result<()> {
+    let status = match is_backup {
+        true => quiche::PathStatus::Backup,
+        false => quiche::PathStatus::Available,
+    };
+    quic.set_path_status(path_id, status)
 }
 
 /// Sends something that has to be acknowledged on every path, if nothing else is under way.
@@ -128,7 +137,7 @@ pub fn supply_cids(
 }
 
 /// Tells the connection that nothing can be sent from `local` any more.
-pub(crate) fn link_down(quic: &mut Connection, local: SocketAddr) {
+pub fn link_down(quic: &mut Connection, local: SocketAddr) {
     quic.report_link_down(local);
 }
 

@@ -361,7 +361,8 @@ impl BufferPool {
     }
 }
 
-/// Errors that mean the local address or its route has gone.
+/// Errors that mean the local address or its route has gone. EINVAL is what Linux says about a source address that
+/// the host does not have any more; for a train it may mean something else, but trains are tried again singly.
 fn is_link_down(e: &io::Error) -> bool {
     matches!(
         e.raw_os_error(),
@@ -369,6 +370,7 @@ fn is_link_down(e: &io::Error) -> bool {
             nix::libc::ENETUNREACH
                 | nix::libc::EHOSTUNREACH
                 | nix::libc::EADDRNOTAVAIL
+                | nix::libc::EINVAL
                 | nix::libc::ENODEV
                 | nix::libc::ENETDOWN
         )
@@ -501,11 +503,80 @@ mod tests {
         for (errno, dead) in [
             (nix::libc::ENETUNREACH, true),
             (nix::libc::EADDRNOTAVAIL, true),
+            (nix::libc::EINVAL, true),
             (nix::libc::EMSGSIZE, false),
             (nix::libc::EPERM, false),
             (nix::libc::EAGAIN, false),
         ] {
             assert_eq!(is_link_down(&io::Error::from_raw_os_error(errno)), dead);
+        }
+    }
+
+    /// In a namespace of its own, which takes root: with an address that the test can take away.
+    #[test]
+    fn a_removed_address_is_a_dead_link() {
+        use nix::sched::CloneFlags;
+
+        fn ip(arguments: &str) {
+            let status = std::process::Command::new("ip")
+                .args(arguments.split(' '))
+                .status()
+                .unwrap();
+            assert!(status.success(), "ip {arguments}");
+        }
+
+        if let Err(e) = nix::sched::unshare(CloneFlags::CLONE_NEWNET) {
+            eprintln!("skipped: needs a network namespace: {e}");
+            return;
+        }
+        ip("link set lo up");
+        ip("addr add 192.0.2.1/32 dev lo");
+        ip("-6 addr add 2001:db8::1/128 dev lo nodad");
+
+        // A socket that is bound to an IPv6 address goes on without it.
+        for (bound, address, removed, peer) in [
+            (
+                "192.0.2.1:0",
+                "192.0.2.1",
+                "addr del 192.0.2.1/32 dev lo",
+                "127.0.0.1:9",
+            ),
+            (
+                "0.0.0.0:0",
+                "192.0.2.1",
+                "addr del 192.0.2.1/32 dev lo",
+                "127.0.0.1:9",
+            ),
+            (
+                "[::]:0",
+                "2001:db8::1",
+                "-6 addr del 2001:db8::1/128 dev lo",
+                "[::1]:9",
+            ),
+        ] {
+            for gso in [true, false] {
+                let mut socket = Socket::bind(
+                    bound.parse().unwrap(),
+                    None,
+                    &SocketOptions {
+                        gso,
+                        ..Default::default()
+                    },
+                )
+                .unwrap();
+                let peer = peer.parse().unwrap();
+                let from = SocketAddr::new(address.parse().unwrap(), socket.local().port());
+                let sent = socket.send(train(from, peer, 1000, &[0; 3000]));
+                assert!(matches!(sent, Sent::All(_)), "{sent:?}");
+
+                ip(removed);
+                let sent = socket.send(train(from, peer, 1000, &[0; 3000]));
+                assert!(
+                    matches!(sent, Sent::LinkDown(..)),
+                    "{bound}, gso {gso}: {sent:?}"
+                );
+                ip(&removed.replace(" del ", " add "));
+            }
         }
     }
 

@@ -60,7 +60,7 @@ pub struct Cli {
     /// none, 0.5%, gilbert:p=..%,r=..% or gilbert-elliott:p=..%,r=..%,h=..%,k=..%
     #[arg(long, value_name = "LAW", default_value = "none")]
     loss: LossModel,
-    /// Events: down@2s,up@12s,rate=2mbit@20s,delay=30ms@25s,loss=1%@30s
+    /// Events: down@2s,up@12s,rate=2mbit@20s,delay=30ms@25s,loss=1%@30s,mtu=1300bytes@40s
     #[arg(long, value_name = "EVENTS")]
     schedule: Option<Schedule>,
     /// Bytes charged for each frame beyond its IP bytes: 14 = Ethernet, 38 = on the wire

@@ -58,6 +58,8 @@ pub struct Counters {
     pub queue_drop: u64,
     /// Dropped because the link was down.
     pub down_drop: u64,
+    /// Dropped because they were longer than the MTU.
+    pub mtu_drop: u64,
     /// Dropped because all slots were in use: the ring is too small, not the modelled queue.
     pub ring_full: u64,
     /// Dropped by the kernel because this process read too late.
@@ -147,6 +149,7 @@ impl Lane {
             Fate::Lost { .. } => self.counters.loss += 1,
             Fate::QueueDrop => self.counters.queue_drop += 1,
             Fate::Down => self.counters.down_drop += 1,
+            Fate::TooLong => self.counters.mtu_drop += 1,
             Fate::Deliver { .. } if self.in_flight.len() == self.capacity => {
                 self.counters.ring_full += 1
             }

@@ -13,7 +13,8 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
-const PATIENCE: Duration = Duration::from_secs(3);
+/// For what must come: a hang is a failure, and slowness is none.
+const PATIENCE: Duration = Duration::from_secs(60);
 const FULL_PAYLOAD: usize = 1472;
 
 /// Two ends and a wire between them, gone when dropped.
@@ -107,6 +108,21 @@ impl Net {
         self.reply()
     }
 
+    /// Waits until a counter of the direction from A to B has come to `count`.
+    fn until_dropped(&mut self, counter: &str, count: u64) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.dropped(counter) < count {
+            assert!(Instant::now() < deadline, "{counter} is not {count}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// A counter of the direction from A to B.
+    fn dropped(&mut self, counter: &str) -> u64 {
+        let stats: serde_json::Value = serde_json::from_str(&self.tell("stats")).unwrap();
+        stats["a_to_b"][counter].as_u64().unwrap()
+    }
+
     /// UDP sockets at the two ends, connected to each other; neighbours are resolved already.
     fn sockets(&self) -> (UdpSocket, UdpSocket) {
         let bind = |space: &str, address: &'static str| {
@@ -173,37 +189,45 @@ fn netns_a_round_trip_takes_both_delays() {
     let net = Net::new("rtt", "--rate 12mbit --delay 10ms --b-to-a delay=30ms");
     let (a, b) = net.sockets();
     let mut buffer = [0; 64];
-    let mut times: Vec<Duration> = (0..11)
-        .map(|_| {
-            let start = Instant::now();
-            a.send(b"ping").unwrap();
-            b.recv(&mut buffer).unwrap();
-            b.send(b"pong").unwrap();
-            a.recv(&mut buffer).unwrap();
-            start.elapsed()
-        })
-        .collect();
-    times.sort();
-    // The least is what the link adds; the rest is the machine's.
-    assert!(times[0] >= Duration::from_millis(40), "{times:?}");
-    assert!(times[5] < Duration::from_millis(80), "{times:?}");
+    let mut round_trip = || {
+        let start = Instant::now();
+        a.send(b"ping").unwrap();
+        b.recv(&mut buffer).unwrap();
+        b.send(b"pong").unwrap();
+        a.recv(&mut buffer).unwrap();
+        start.elapsed()
+    };
+    // The least is what the link adds, and the rest is the machine's: one in many must be without it.
+    let deadline = Instant::now() + PATIENCE;
+    let mut least = Duration::MAX;
+    for count in 1.. {
+        least = least.min(round_trip());
+        assert!(least >= Duration::from_millis(40), "{least:?}");
+        if count >= 11 && least < Duration::from_millis(45) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{least:?} of {count}");
+    }
     net.finish();
 }
 
 #[test]
 #[ignore = "needs network namespaces"]
-fn netns_below_the_rate_nothing_is_lost() {
+fn netns_below_the_queue_nothing_is_lost() {
     let net = Net::new("below", "--rate 20mbit --delay 5ms --queue 50packets");
     let (a, b) = net.sockets();
-    let counter = thread::spawn(move || count_until_quiet(&b, Duration::from_secs(1)));
-    // One full-size packet takes 0.6 ms at 20 Mbit/s; one goes every 0.75 ms.
-    let start = Instant::now();
-    for i in 0..400 {
-        let due = start + Duration::from_micros(750) * i;
-        thread::sleep(due.saturating_duration_since(Instant::now()));
-        a.send(&[0; FULL_PAYLOAD]).unwrap();
+    let mut buffer = [0; 2048];
+    // Never more than 40 are under way, however late this process or the wire is.
+    let (mut sent, mut arrived) = (0, 0);
+    while arrived < 400 {
+        while sent < 400 && sent - arrived < 40 {
+            a.send(&[0; FULL_PAYLOAD]).unwrap();
+            sent += 1;
+        }
+        b.recv(&mut buffer).unwrap();
+        arrived += 1;
     }
-    assert_eq!(counter.join().unwrap(), 400);
+    assert_eq!(count_until_quiet(&b, Duration::from_millis(300)), 0);
     let report = net.finish();
     for counter in [
         "loss",
@@ -221,10 +245,11 @@ fn netns_below_the_rate_nothing_is_lost() {
 #[test]
 #[ignore = "needs network namespaces"]
 fn netns_overload_fills_the_queue_and_drops_the_rest() {
-    // 1500 bytes at 2 Mbit/s take 6 ms: 20 of them fill the queue for 120 ms.
-    let net = Net::new("overload", "--rate 2mbit --delay 10ms --queue 20packets");
+    // 1500 bytes at 200 kbit/s take 60 ms: 20 of them fill the queue for 1.2 s, and no machine needs as long to send 100.
+    let mut net = Net::new("overload", "--rate 200kbit --delay 10ms --queue 20packets");
     let (a, b) = net.sockets();
-    thread::sleep(Duration::from_millis(20));
+    // What resolved the neighbours has left the queue.
+    thread::sleep(Duration::from_millis(200));
     let start = Instant::now();
     for _ in 0..100 {
         a.send(&[0; FULL_PAYLOAD]).unwrap();
@@ -233,18 +258,19 @@ fn netns_overload_fills_the_queue_and_drops_the_rest() {
     let mut buffer = [0; 2048];
     let mut arrived = 0;
     let mut last = Duration::ZERO;
-    b.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
-    while b.recv(&mut buffer).is_ok() {
+    // Each of the 100 arrives or is counted as dropped.
+    while arrived + net.dropped("queue_drop") < 100 || arrived == 0 {
+        b.recv(&mut buffer).unwrap();
         arrived += 1;
         last = start.elapsed();
     }
-    // The queue's 20, and at most one more for each 6 ms that sending took.
+    // The queue's 20, and a few for each 60 ms that sending and the wire's reading took.
     assert!(
-        (20..=21 + sending.as_millis() as u64 / 6).contains(&arrived),
-        "{arrived} in {sending:?}"
+        (20..30).contains(&arrived),
+        "{arrived}, sent in {sending:?}"
     );
     assert!(
-        last >= Duration::from_millis(129),
+        last >= Duration::from_millis(1209),
         "the last came after {last:?}"
     );
     let report = net.finish();
@@ -259,19 +285,22 @@ fn netns_overload_fills_the_queue_and_drops_the_rest() {
 fn netns_an_outage_is_silent_and_ends() {
     let mut net = Net::new("outage", "--rate 12mbit --delay 5ms");
     let (a, b) = net.sockets();
+    let mut buffer = [0; 64];
     assert!(net.tell("down").starts_with("ok"));
     for _ in 0..10 {
         a.send(b"into the void").unwrap();
     }
-    assert_eq!(count_until_quiet(&b, Duration::from_millis(300)), 0);
+    net.until_dropped("down_drop", 10);
     assert!(net.tell("up").starts_with("ok"));
     a.send(b"back").unwrap();
-    assert_eq!(count_until_quiet(&b, Duration::from_millis(300)), 1);
+    // The first that arrives, so nothing came out of the void.
+    assert_eq!(b.recv(&mut buffer).unwrap(), "back".len());
     assert!(net.tell("a-to-b loss 100%").starts_with("ok"));
     a.send(b"lost").unwrap();
+    net.until_dropped("loss", 1);
     b.send(b"not lost").unwrap();
+    assert_eq!(a.recv(&mut buffer).unwrap(), "not lost".len());
     assert_eq!(count_until_quiet(&b, Duration::from_millis(300)), 0);
-    assert_eq!(count_until_quiet(&a, Duration::from_millis(300)), 1);
     assert!(net.tell("rate 3").contains("unit is missing"));
     let stats: serde_json::Value = serde_json::from_str(&net.tell("stats")).unwrap();
     assert_eq!(stats["a_to_b"]["down_drop"], 10);
@@ -282,15 +311,16 @@ fn netns_an_outage_is_silent_and_ends() {
 #[test]
 #[ignore = "needs network namespaces"]
 fn netns_a_live_outage_drops_what_waits_and_keeps_what_was_sent() {
-    // 1500 bytes take 120 ms at 100 kbit/s. All five arrive at once; one or two are sent by 150 ms.
-    let mut net = Net::new("waiting", "--rate 100kbit --delay 1s --queue 50packets");
+    // 1500 bytes take 600 ms at 20 kbit/s, so all five arrive at the queue long before the second is sent, and the
+    // last is sent after 3 s.
+    let mut net = Net::new("waiting", "--rate 20kbit --delay 1s --queue 50packets");
     let (a, b) = net.sockets();
     for _ in 0..5 {
         a.send(&[0; FULL_PAYLOAD]).unwrap();
     }
-    thread::sleep(Duration::from_millis(150));
+    thread::sleep(Duration::from_millis(750));
     assert!(net.tell("down").starts_with("ok"));
-    let arrived = count_until_quiet(&b, Duration::from_secs(2));
+    let arrived = count_until_quiet(&b, Duration::from_secs(4));
     let report = net.finish();
     assert_eq!(
         report["a_to_b"]["down_drop"].as_u64().unwrap() + arrived as u64,

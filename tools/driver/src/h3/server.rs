@@ -26,6 +26,9 @@ use crate::PathSnapshot;
 use crate::SendStats;
 use crate::SocketOptions;
 
+/// A body is read a page at a time at least, also if the stream has room for a packet only.
+const LEAST_READ_BYTES: usize = 4096;
+
 /// A request as it came.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -439,7 +442,13 @@ impl Exchange {
                 return Ok(());
             };
             if self.chunk_start == self.chunk.len() {
-                self.chunk.resize(CHUNK_BYTES, 0);
+                // No more than the stream takes: what waits here is in nobody's budget.
+                let room = conn
+                    .quic
+                    .stream_capacity(id)
+                    .map_err(|_| WriteError::Gone)?;
+                self.chunk
+                    .resize(room.clamp(LEAST_READ_BYTES, CHUNK_BYTES), 0);
                 self.chunk_start = 0;
                 let len = body.read(&mut self.chunk).map_err(WriteError::Body)?;
                 self.chunk.truncate(len);
@@ -453,7 +462,11 @@ impl Exchange {
                     self.body_bytes += len as u64;
                     self.is_fin_sent = is_last;
                 }
-                Err(h3::Error::Done) => return Ok(()),
+                Err(h3::Error::Done) => {
+                    self.chunk.drain(..std::mem::take(&mut self.chunk_start));
+                    self.chunk.shrink_to(LEAST_READ_BYTES);
+                    return Ok(());
+                }
                 Err(_) => return Err(WriteError::Gone),
             }
         }

@@ -34,8 +34,8 @@ use mpq_driver::SendStats;
 use mpq_driver::SocketOptions;
 use mpq_driver::TransportSettings;
 
-/// No test may take longer; a hang is a failure.
-pub const LIMIT: Duration = Duration::from_secs(60);
+/// No step may take longer; a hang is a failure, and slowness is none: on an idle machine no step takes a tenth of this.
+pub const LIMIT: Duration = Duration::from_secs(180);
 
 /// The byte at `offset` of every body: a pattern without a short period, so
 /// that lost, doubled or swapped data shows.

@@ -41,6 +41,8 @@ pub struct DirectionConfig {
     /// Frames that find this much waiting are counted as marked (ECN).
     pub mark: Option<QueueLimit>,
     pub loss: LossModel,
+    /// IP bytes of the longest packet that passes; `None`: any passes.
+    pub mtu: Option<u64>,
     pub schedule: Schedule,
     /// Bytes added to each frame's IP bytes for rate and queue: 14 = Ethernet, 38 = on the wire.
     pub framing_overhead: u32,
@@ -57,6 +59,8 @@ pub enum Fate {
     QueueDrop,
     /// The link was down when it arrived, or went down before it was sent.
     Down,
+    /// Longer than the MTU. Nobody is told, as where ICMP is filtered.
+    TooLong,
 }
 
 /// A live change was refused because a [`Schedule`] decides about this direction: the model has
@@ -87,6 +91,7 @@ pub struct Direction {
     server: Server,
     loss: Loss,
     delay: DelayLine,
+    mtu: Option<u64>,
     up: bool,
     schedule: Vec<Event>,
     next_event: usize,
@@ -115,6 +120,7 @@ impl Direction {
             server: Server::new(config.rate, config.trace.clone(), config.schedule.events()),
             loss: Loss::new(config.loss.clone(), seeds),
             delay: DelayLine::new(config.delay, config.jitter, config.reordering, seeds),
+            mtu: config.mtu,
             up: true,
             schedule: config.schedule.events().to_vec(),
             next_event: 0,
@@ -133,7 +139,11 @@ impl Direction {
         if !self.up {
             return Fate::Down;
         }
-        let size = u64::from(frame_len.saturating_sub(ETHERNET_HEADER)) + self.framing_overhead;
+        let ip_bytes = u64::from(frame_len.saturating_sub(ETHERNET_HEADER));
+        if self.mtu.is_some_and(|mtu| ip_bytes > mtu) {
+            return Fate::TooLong;
+        }
+        let size = ip_bytes + self.framing_overhead;
         if let Some(queue) = &mut self.queue {
             if !queue.has_room(arrival, size) {
                 return Fate::QueueDrop;
@@ -214,6 +224,7 @@ impl Direction {
             }
             Change::Delay(delay) => self.delay.set_delay(delay),
             Change::Loss(model) => self.loss.set_model(model),
+            Change::Mtu(bytes) => self.mtu = Some(bytes),
         }
     }
 }
@@ -263,6 +274,20 @@ mod tests {
             link.offer(5 * MS, 764),
             deliver(5 * MS + MS / 2, 15 * MS + MS / 2)
         );
+    }
+
+    #[test]
+    fn what_is_longer_than_the_mtu_vanishes() {
+        let mut config = config("12mbit", 0, "100packets");
+        config.mtu = Some(1500);
+        config.schedule = "mtu=1300bytes@10ms,mtu=1500bytes@20ms".parse().unwrap();
+        let mut link = direction(&config);
+        assert_eq!(link.offer(0, 1515), Fate::TooLong);
+        // It took nothing of the rate.
+        assert_eq!(link.offer(0, 1514), deliver(MS, MS));
+        assert_eq!(link.offer(10 * MS, 1315), Fate::TooLong);
+        assert!(matches!(link.offer(10 * MS, 1314), Fate::Deliver { .. }));
+        assert!(matches!(link.offer(20 * MS, 1514), Fate::Deliver { .. }));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use super::LossModel;
 use super::Nanos;
 use crate::units::parse_duration;
+use crate::units::parse_size;
 use crate::units::Rate;
 
 /// One change of a direction.
@@ -18,12 +19,14 @@ pub enum Change {
     /// One-way delay in nanoseconds, for frames that arrive from now on.
     Delay(Nanos),
     Loss(LossModel),
+    /// IP bytes of the longest packet that passes.
+    Mtu(u64),
 }
 
 impl FromStr for Change {
     type Err = String;
 
-    /// `down`, `up`, `rate 2mbit`, `delay 30ms`, `loss 1%`.
+    /// `down`, `up`, `rate 2mbit`, `delay 30ms`, `loss 1%`, `mtu 1300bytes`.
     fn from_str(text: &str) -> Result<Change, String> {
         let (verb, value) = text
             .trim()
@@ -37,8 +40,9 @@ impl FromStr for Change {
             "rate" => value.parse().map(Change::Rate),
             "delay" => parse_duration(value).map(|delay| Change::Delay(delay.as_nanos() as Nanos)),
             "loss" => value.parse().map(Change::Loss),
+            "mtu" => parse_size(value).map(Change::Mtu),
             _ => Err(format!(
-                "\"{text}\": expected down, up, rate=2mbit, delay=30ms or loss=1%"
+                "\"{text}\": expected down, up, rate=2mbit, delay=30ms, loss=1% or mtu=1300bytes"
             )),
         }
     }

@@ -27,6 +27,10 @@ pub enum Purpose {
     Reorder,
     /// When does this flow start?
     Start,
+    /// Does this frame arrive twice?
+    Duplicate,
+    /// What is a drawn scenario like?
+    Scenario,
 }
 
 /// Where the seeds of one direction of one link in one run come from.
@@ -59,6 +63,8 @@ impl Seeds {
                 Purpose::Jitter => 2,
                 Purpose::Reorder => 3,
                 Purpose::Start => 4,
+                Purpose::Duplicate => 5,
+                Purpose::Scenario => 6,
             },
         ]);
         Generator(Xoshiro256PlusPlus::seed_from_u64(hasher.finish()))

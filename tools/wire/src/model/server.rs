@@ -143,7 +143,7 @@ impl Server {
                 self.carry = 0;
             }
             Change::Up => self.up = true,
-            Change::Delay(_) | Change::Loss(_) => {}
+            Change::Delay(_) | Change::Loss(_) | Change::Mtu(_) => {}
         }
     }
 
