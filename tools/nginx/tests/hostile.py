@@ -14,7 +14,7 @@ from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 
 import h3
-from conftest import LIMIT_SECONDS, SANITIZED
+from conftest import LIMIT_SECONDS
 from relay import Relay
 
 # What clients can bring about is worth a line at "info"; these levels are for the administrator.
@@ -56,24 +56,35 @@ def bystander(nginx, mpq, name: str = "1m.bin"):
     assert not problems, f"{problems}\n{nginx.errors()}"
 
 
-def peaks(nginx, attack, rounds: int) -> list[int]:
-    """Runs attack(n) for round n = 0, 1 ...; returns how far the workers' memory rose above that before the first, at
-    most, in each of them, in KB."""
-    before, grown = nginx.rss_kb(), []
+def heap_kb(nginx) -> int:
+    """What the workers have allocated. Unlike resident memory it does not depend on what the allocator keeps, nor on when
+    it came to keep it. AddressSanitizer's does not count: 0."""
+    return metric(nginx, "nginx_quic_heap_bytes") // 1024
+
+
+def left_behind(nginx, attack, rounds: int, beside=contextlib.nullcontext) -> list[int]:
+    """Runs attack(n) for round n = 0, 1 ..., each within beside(); returns what the heap has more than before the first
+    after each, when no connection is left, in KB."""
+    def when_alone() -> int:
+        # The question itself is one, and is closed at once.
+        nginx.wait_for(lambda: metric(nginx, "nginx_quic_connections") <= 1, "connections stay")
+        return heap_kb(nginx)
+    before, kept = when_alone(), []
     for n in range(rounds):
-        nginx.reset_peak()
-        attack(n)
-        # Answered after all that was sent before has been read.
-        metric(nginx, "nginx_quic_connections")
-        grown.append(nginx.peak_kb() - before)
-    print(f"memory: {before} KB before, then in rounds", *(f"{kb:+}" for kb in grown))
-    return grown
+        with beside():
+            attack(n)
+        kept.append(when_alone() - before)
+    print(f"heap: {before} KB before, then after rounds", *(f"{kb:+}" for kb in kept))
+    return kept
 
 
-def assert_flat(grown: list[int], kilobytes: int) -> None:
-    """Equal rounds need equal memory, whatever the first needs; AddressSanitizer keeps what is freed. `kilobytes` is
-    part of what the rounds after the first would leave behind if they left anything."""
-    assert SANITIZED or grown[-1] - grown[0] <= kilobytes, f"peaks of equal rounds grow, KB: {grown}"
+# Between equal states: tables that have grown, what the allocator keeps by the size. One connection is 35 KB.
+SLACK_KB = 500
+
+
+def assert_flat(kept: list[int]) -> None:
+    """Equal rounds leave nothing behind, whatever the first does."""
+    assert kept[-1] - kept[0] <= SLACK_KB, f"equal rounds leave something behind, KB: {kept}"
 
 
 def metric(nginx, name: str) -> int:

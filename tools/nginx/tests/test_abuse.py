@@ -60,8 +60,8 @@ def test_flood_of_initials(make_nginx, retry):
     def attack(_):
         flood(nginx.port, (initial(GARBAGE.randbytes(8)) for _ in range(2000)))
         assert h3.fetch(nginx.port, "/hello.txt").status == 200
-    # 250 bytes of each datagram.
-    hostile.assert_flat(hostile.peaks(nginx, attack, 5), 2_000)
+    # 60 bytes of each datagram.
+    hostile.assert_flat(hostile.left_behind(nginx, attack, 5))
     nginx.wait_for(lambda: connections(nginx) == 1, "connections stay", 40)
 
 
@@ -79,8 +79,8 @@ def test_quick_connections_leave_memory_flat(make_nginx, mpq):
             assert h3.run(batch(25)) == [200] * 25
             # Else their number would depend on how fast they come and go.
             nginx.wait_for(lambda: connections(nginx) == 1, "connections stay", 40)
-    # 5 KB of each connection.
-    hostile.assert_flat(hostile.peaks(nginx, attack, 5), 2_000)
+    # 1 KB of each connection.
+    hostile.assert_flat(hostile.left_behind(nginx, attack, 5))
 
 
 def test_handshakes_that_stop(make_nginx):

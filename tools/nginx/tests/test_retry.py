@@ -86,7 +86,8 @@ def test_retry_of_a_worker_that_drains(make_nginx, tmp_path):
     old = nginx.workers()
     busy = RawClient(nginx.port)
     drive([busy], lambda c: c.quic._handshake_complete, 30)
-    busy.request("/1m.bin")
+    # 80 s of it.
+    busy.request("/8m.bin")
     drive([busy], lambda c: len(c.body) > 0, 30)
     client = RetriedClient(nginx.port)
     until_retry(client)

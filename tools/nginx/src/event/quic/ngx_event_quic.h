@@ -166,8 +166,15 @@ typedef struct {
     ngx_quic_path_info_t           paths[NGX_QUIC_STATUS_PATHS];
 } ngx_quic_info_t;
 
+/* glibc tells what is in use of its heap, that of Rust and TLS included */
+#if defined(__GLIBC__) && defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 33)
+#define NGX_QUIC_HEAP                1
+#endif
+#endif
+
 /* counters since the worker's start, but for those of what there is now */
-#define NGX_QUIC_STATUS_VERSION      2
+#define NGX_QUIC_STATUS_VERSION      3
 
 typedef struct {
     uint32_t                       version;      /* NGX_QUIC_STATUS_VERSION */
@@ -191,6 +198,7 @@ typedef struct {
     uint64_t                       send_budget;  /* octets, or 0 */
     uint64_t                       send_held;    /* octets, now */
     uint64_t                       send_holders; /* now */
+    uint64_t                       heap;         /* octets in use, now */
     uint64_t                       sent[NGX_QUIC_STATUS_PATHS];      /* octets */
     uint64_t                       received[NGX_QUIC_STATUS_PATHS];  /* octets */
     ngx_uint_t                     nconnections; /* of the list */

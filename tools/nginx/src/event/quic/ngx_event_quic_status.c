@@ -14,6 +14,9 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_event_quic_connection.h>
+#if (NGX_QUIC_HEAP)
+#include <malloc.h>
+#endif
 
 
 #define NGX_QUIC_STATUS_INTERVAL  1000   /* ms */
@@ -182,6 +185,9 @@ ngx_quic_update_status(void)
     quiche_path_stats       stats;
     ngx_quic_status_t      *st;
     ngx_quic_connection_t  *qc;
+#if (NGX_QUIC_HEAP)
+    struct mallinfo2        heap;
+#endif
 
     st = ngx_quic_status;
     n = 0;
@@ -231,6 +237,11 @@ ngx_quic_update_status(void)
         st->send_held = quiche_send_budget_held(ngx_quic_send_budget);
         st->send_holders = quiche_send_budget_holders(ngx_quic_send_budget);
     }
+
+#if (NGX_QUIC_HEAP)
+    heap = mallinfo2();
+    st->heap = heap.uordblks + heap.hblkhd;
+#endif
 
     st->nconnections = n;
     st->draining = ngx_exiting || ngx_terminate;

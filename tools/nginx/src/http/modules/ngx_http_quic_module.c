@@ -136,6 +136,12 @@ static ngx_http_quic_metric_t  ngx_http_quic_metrics[] = {
     { "send_holders", "gauge", "Connections that hold response data.",
       offsetof(ngx_quic_status_t, send_holders) },
 
+#if (NGX_QUIC_HEAP)
+    { "heap_bytes", "gauge",
+      "Memory in use by the worker, without what its allocator keeps free.",
+      offsetof(ngx_quic_status_t, heap) },
+#endif
+
     { "draining", "gauge",
       "1 for a worker of before a reload or an upgrade, which is about to exit.",
       offsetof(ngx_quic_status_t, draining) },
