@@ -15,6 +15,7 @@ use mpq_decision::health::Params;
 use mpq_decision::registry::Rtt;
 use mpq_decision::PathId;
 use mpq_decision::Registry;
+use proptest::prelude::*;
 
 const SUSPECT: Action = Action::Suspect { hedge_bytes: 65536 };
 
@@ -71,10 +72,16 @@ impl Scene {
             .next_timer(&self.paths)
             .filter(|at| *at <= self.at(ms))
         {
-            let due_ms = (due - self.start).as_micros().div_ceil(1000) as u32;
+            let due_ms = (due - self.start).as_nanos().div_ceil(1_000_000) as u32;
             self.now_ms = self.now_ms.max(due_ms);
             self.monitor.tick(self.at(self.now_ms), &mut self.paths);
             self.collect();
+            let next = self.monitor.next_timer(&self.paths);
+            assert!(
+                next.is_none_or(|next| next > self.at(self.now_ms)),
+                "due at once again: {:?}",
+                self.log.last()
+            );
             ticks += 1;
             assert!(
                 ticks < 10_000,
@@ -488,4 +495,54 @@ fn a_long_failure_restarts_the_rtt() {
         scene.when(0, Action::Recovered { rtt_restart: true }),
         Some(370)
     );
+}
+
+/// What may happen to a path.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Send,
+    /// Of all that was sent.
+    Ack,
+    LinkDown,
+    Pto,
+    /// In ms.
+    Wait(u32),
+}
+
+fn step() -> impl Strategy<Value = (u64, Step)> {
+    let step = prop_oneof![
+        4 => Just(Step::Send),
+        2 => Just(Step::Ack),
+        1 => Just(Step::LinkDown),
+        1 => Just(Step::Pto),
+        4 => (1..400u32).prop_map(Step::Wait),
+    ];
+    (0..3u64, step)
+}
+
+proptest! {
+    /// Whatever happens, a tick leaves no timer that is due (`Scene::run_to`), and never do all paths fail.
+    #[test]
+    fn timers_advance_and_a_path_is_left(
+        steps in proptest::collection::vec(step(), 1..120),
+        rtts in proptest::array::uniform3((0..200u32, 0.0..50.0f64)),
+    ) {
+        let mut scene = Scene::new(&rtts);
+        for (id, step) in steps {
+            match step {
+                Step::Send => scene.send(id),
+                Step::Ack => scene.ack(id, scene.now_ms, 0),
+                Step::LinkDown => {
+                    let now = scene.at(scene.now_ms);
+                    scene.monitor.on_link_down(now, &mut scene.paths, PathId(id));
+                }
+                Step::Pto => {
+                    let now = scene.at(scene.now_ms);
+                    scene.monitor.on_pto(now, &mut scene.paths, PathId(id), 1);
+                }
+                Step::Wait(ms) => scene.run_to(scene.now_ms + ms),
+            }
+            prop_assert!((0..3).any(|id| scene.health(id) != Health::Failed));
+        }
+    }
 }

@@ -38,6 +38,9 @@ use crate::registry::PathId;
 use crate::registry::PathState;
 use crate::registry::Registry;
 
+/// Of a tick: more than any number of paths has needed.
+const MAX_ROUNDS: u32 = 8;
+
 /// What the detector believes about a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Health {
@@ -241,8 +244,19 @@ impl Monitor {
         }
     }
 
-    /// Lets time pass. Due at [`Monitor::next_timer`]; calling it earlier does no harm.
+    /// Lets time pass. Due at [`Monitor::next_timer`], which is later than `now` afterwards; calling it earlier does
+    /// no harm.
     pub fn tick(&mut self, now: Instant, paths: &mut Registry) {
+        // What happens to one path makes things due on others: one that relapses may leave another one alone.
+        for _ in 0..MAX_ROUNDS {
+            self.tick_once(now, paths);
+            if self.next_timer(paths).is_none_or(|at| at > now) {
+                break;
+            }
+        }
+    }
+
+    fn tick_once(&mut self, now: Instant, paths: &mut Registry) {
         self.suspect(now, paths);
         while let Some(id) = self.next_to_fail(now, paths) {
             self.fail(now, paths, id);
