@@ -126,7 +126,9 @@ fn in_flight(bytes: usize) -> Pair {
     let (data, mut packet) = (vec![0; MB], [0; PAYLOAD]);
     let mut sent = 0;
     while sent < bytes {
-        sent += server.stream_send(0, &data[..data.len().min(bytes - sent)], false).unwrap();
+        sent += server
+            .stream_send(0, &data[..data.len().min(bytes - sent)], false)
+            .unwrap();
         while server.send(&mut packet).is_ok() {}
     }
     let on_its_way: usize = server.path_stats().map(|s| s.sent_bytes as usize).sum();
@@ -150,11 +152,15 @@ fn failure(c: &mut Criterion) {
     bench.sample_size(10);
     for megabytes in [4, 8, 16, 32, 64] {
         let bytes = megabytes * MB;
-        assert!(fail_over(&mut in_flight(bytes)) > bytes, "not all of {megabytes} MB moved");
+        assert!(
+            fail_over(&mut in_flight(bytes)) > bytes,
+            "not all of {megabytes} MB moved"
+        );
         bench.throughput(Throughput::Bytes(bytes as u64));
-        bench.bench_function(BenchmarkId::from_parameter(format!("{megabytes} MB")), |b| {
-            b.iter_batched_ref(|| in_flight(bytes), fail_over, BatchSize::PerIteration)
-        });
+        bench.bench_function(
+            BenchmarkId::from_parameter(format!("{megabytes} MB")),
+            |b| b.iter_batched_ref(|| in_flight(bytes), fail_over, BatchSize::PerIteration),
+        );
     }
 }
 
@@ -172,9 +178,10 @@ fn churn(c: &mut Criterion) {
         for _ in 0..before {
             one(&mut pair);
         }
-        bench.bench_function(BenchmarkId::from_parameter(format!("after {before} others")), |b| {
-            b.iter(|| one(&mut pair))
-        });
+        bench.bench_function(
+            BenchmarkId::from_parameter(format!("after {before} others")),
+            |b| b.iter(|| one(&mut pair)),
+        );
     }
 }
 
