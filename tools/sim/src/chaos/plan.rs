@@ -13,7 +13,7 @@ const LEAST_MTU: u64 = 1228;
 
 /// How long the network is good at the end: enough for the largest transfer, over the slowest path,
 /// after the longest pause between two probes.
-const GOOD_FOR: Duration = Duration::from_secs(180);
+const GOOD_FOR: Duration = Duration::from_secs(900);
 
 /// Names of the paths, which are links of their own.
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
