@@ -181,6 +181,14 @@ http {{
         self.wait_for(lambda: before & set(self.workers()) <= set(self.workers("is shutting down")),
                       "old workers go on after a reload")
 
+    def upgrade(self) -> int:
+        """Starts the binary again, beside the master that there is. Returns the new master, whose workers serve then."""
+        old, path = self.pid(), self.directory / "nginx.pid"
+        os.kill(old, signal.SIGUSR2)
+        self.wait_for(lambda: (self.directory / "nginx.pid.oldbin").exists() and path.exists() and path.stat().st_size
+                      and self.pid() != old and len(self.workers()) == self.configured_workers(), "no new master")
+        return self.pid()
+
     def errors(self) -> str:
         text = ""
         for name in ("error.log", "stderr.log"):

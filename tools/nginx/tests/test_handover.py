@@ -57,16 +57,39 @@ def short_packets(client: RawClient, count: int, size: int):
 
 
 class Download(threading.Thread):
-    """Keeps a worker from exiting until it is over."""
+    """Keeps a worker from exiting until it is over: 15 s by RELOADED."""
 
     def __init__(self, mpq, nginx):
         super().__init__()
         self.body = b""
-        self.call = lambda: mpq.get(f"https://127.0.0.1:{nginx.port}/1m.bin", paths=("127.0.0.1",), timeout=120)
+        self.call = lambda: mpq.get(f"https://127.0.0.1:{nginx.port}/3m.bin", paths=("127.0.0.1",), timeout=120)
         self.start()
+        nginx.wait_for(lambda: any(c["paths"][0]["sent_bytes"] > 100_000 for c in status(nginx)["connections"]),
+                       "the download does not begin")
 
     def run(self):
         self.body = self.call()[0]
+
+    def is_whole(self) -> bool:
+        self.join(120)
+        return len(self.body) == 3_000_000
+
+
+def new_clients(nginx, others) -> list[OnceClient]:
+    """Clients whose first flights are read while the processes `others` do not run."""
+    with stopped(others):
+        clients = [OnceClient(nginx.port) for _ in range(5)]
+        nginx.wait_for(lambda: max(waiting_octets(nginx.port)) == 0, "the old worker reads nothing")
+    return clients
+
+
+def assert_served(nginx, clients: list[OnceClient]) -> None:
+    drive(clients, lambda c: c.quic._handshake_complete, 30)
+    assert all(c.quic._handshake_complete for c in clients), nginx.errors()
+    for client in clients:
+        fetch_once(nginx, client)
+    assert metric(nginx, "nginx_quic_dropped_total") == 0
+    assert metric(nginx, "nginx_quic_stateless_resets_total") == 0
 
 
 def test_a_burst_for_a_busy_worker_is_not_lost(make_nginx):
@@ -130,29 +153,16 @@ def test_what_is_too_much_for_a_worker_is_counted(make_nginx):
 def test_new_clients_at_a_draining_worker(make_nginx, mpq):
     nginx = make_nginx(workers=1, server=RELOADED)
     download = Download(mpq, nginx)
-    nginx.wait_for(lambda: any(c["paths"][0]["sent_bytes"] > 100_000 for c in status(nginx)["connections"]),
-                   "the download does not begin")
     old = set(nginx.workers())
     nginx.reload()
     new = set(nginx.workers()) - old
-    with stopped(new):
-        clients = [OnceClient(nginx.port) for _ in range(5)]
-        nginx.wait_for(lambda: max(waiting_octets(nginx.port)) == 0, "the old worker reads nothing")
-    drive(clients, lambda c: c.quic._handshake_complete, 30)
-    assert all(c.quic._handshake_complete for c in clients), nginx.errors()
-    for client in clients:
-        fetch_once(nginx, client)
-    assert metric(nginx, "nginx_quic_dropped_total") == 0
-    assert metric(nginx, "nginx_quic_stateless_resets_total") == 0
-    download.join(120)
-    assert len(download.body) == 1_000_000
+    assert_served(nginx, new_clients(nginx, new))
+    assert download.is_whole()
 
 
 def test_draining_workers_are_on_the_status_page(make_nginx, mpq):
     nginx = make_nginx(workers=2, server=RELOADED)
     download = Download(mpq, nginx)
-    nginx.wait_for(lambda: any(c["paths"][0]["sent_bytes"] > 100_000 for c in status(nginx)["connections"]),
-                   "the download does not begin")
     owner = next(c["pid"] for c in status(nginx)["connections"] if c["paths"][0]["sent_bytes"] > 100_000)
     nginx.reload()
     # The page comes from a new worker, the download goes on in an old one.
@@ -164,8 +174,7 @@ def test_draining_workers_are_on_the_status_page(make_nginx, mpq):
     assert any(c["pid"] == owner and c["paths"][0]["sent_bytes"] > 100_000 for c in now["connections"])
     text = h3.fetch(nginx.port, "/status?format=prometheus").body.decode()
     assert re.search(rf'^nginx_quic_draining{{worker="\d+",pid="{owner}"}} 1$', text, re.MULTILINE)
-    download.join(120)
-    assert len(download.body) == 1_000_000
+    assert download.is_whole()
     nginx.wait_for(lambda: owner not in [w["pid"] for w in status(nginx)["workers"]], "it is there for ever")
     assert not [w for w in status(nginx)["workers"] if w["draining"]]
 
@@ -173,31 +182,16 @@ def test_draining_workers_are_on_the_status_page(make_nginx, mpq):
 def test_binary_upgrade_loses_no_client(make_nginx, mpq):
     nginx = make_nginx(workers=1, server=RELOADED, daemon=True)
     download = Download(mpq, nginx)
-    nginx.wait_for(lambda: any(c["paths"][0]["sent_bytes"] > 100_000 for c in status(nginx)["connections"]),
-                   "the download does not begin")
     old, old_workers = nginx.pid(), set(nginx.workers())
-    os.kill(old, signal.SIGUSR2)
-    pid = nginx.directory / "nginx.pid"
-    nginx.wait_for(lambda: (nginx.directory / "nginx.pid.oldbin").exists() and pid.exists() and pid.stat().st_size
-                   and nginx.pid() != old and nginx.workers(), "no new master")
-    new = nginx.pid()
+    new = nginx.upgrade()
     try:
         # The new worker's event loop: it is there when it has its socket.
         nginx.wait_for(lambda: len([w for w in status(nginx)["workers"]]) == 2, "the new worker is not there")
         os.kill(old, signal.SIGWINCH)
         nginx.wait_for(lambda: any(w["draining"] for w in status(nginx)["workers"]), "the old worker goes on")
         assert {w["pid"] for w in status(nginx)["workers"] if w["draining"]} == old_workers
-        with stopped(nginx.workers()):
-            clients = [OnceClient(nginx.port) for _ in range(5)]
-            nginx.wait_for(lambda: max(waiting_octets(nginx.port)) == 0, "the old worker reads nothing")
-        drive(clients, lambda c: c.quic._handshake_complete, 30)
-        assert all(c.quic._handshake_complete for c in clients), nginx.errors()
-        for client in clients:
-            fetch_once(nginx, client)
-        assert metric(nginx, "nginx_quic_dropped_total") == 0
-        assert metric(nginx, "nginx_quic_stateless_resets_total") == 0
-        download.join(120)
-        assert len(download.body) == 1_000_000
+        assert_served(nginx, new_clients(nginx, nginx.workers()))
+        assert download.is_whole()
         os.kill(old, signal.SIGQUIT)
         nginx.wait_for(lambda: not os.path.exists(f"/proc/{old}"), "the old master stays")
     finally:

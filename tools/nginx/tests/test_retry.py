@@ -61,11 +61,7 @@ def test_retry_before_an_upgrade(make_nginx):
     old = nginx.pid()
     client = RetriedClient(nginx.port)
     until_retry(client)
-    os.kill(old, signal.SIGUSR2)
-    pid = nginx.directory / "nginx.pid"
-    nginx.wait_for(lambda: (nginx.directory / "nginx.pid.oldbin").exists() and pid.exists() and pid.stat().st_size
-                   and nginx.pid() != old and nginx.workers(), "no new master")
-    new = nginx.pid()
+    new = nginx.upgrade()
     try:
         os.kill(old, signal.SIGQUIT)
         nginx.wait_for(lambda: not os.path.exists(f"/proc/{old}"), "the old master stays")

@@ -161,13 +161,7 @@ def test_binary_upgrade(make_nginx, mpq):
     # An nginx that is no daemon cannot be upgraded.
     nginx = make_nginx(workers=2, server="quic_multipath on;" + SLOW, daemon=True)
     download = Download(mpq, nginx, "127.0.0.1", "127.0.0.3")
-    old = nginx.pid()
-    os.kill(old, signal.SIGUSR2)
-    nginx.wait_for(lambda: (nginx.directory / "nginx.pid.oldbin").exists()
-                   # The new master writes it a little later.
-                   and (nginx.directory / "nginx.pid").exists() and (nginx.directory / "nginx.pid").stat().st_size
-                   and nginx.pid() != old and len(nginx.workers()) == 2, "no new master")
-    new = nginx.pid()
+    old, new = nginx.pid(), nginx.upgrade()
     try:
         os.kill(old, signal.SIGWINCH)
         assert download.whole()
