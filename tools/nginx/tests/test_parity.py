@@ -323,10 +323,14 @@ def idle_connections(count):
     return see
 
 
-def closed_after(seconds, path="/hello.txt"):
-    """Whether an idle connection is closed within so many seconds after its request, and how."""
+def closed_after(seconds, path="/hello.txt", age=0):
+    """Whether an idle connection is closed within so many seconds after its request, and how. The request comes when
+    the connection is `age` seconds old."""
     def see(server):
         client = hostile.RawClient(server.port)
+        if age:
+            hostile.drive([client], lambda client: client.quic._handshake_complete, 10)
+            time.sleep(age)
         client.request(path)
         hostile.drive([client], lambda client: client.ended, 10)
         hostile.drive([client], lambda client: client.quic._close_event, seconds)
@@ -504,7 +508,7 @@ CASES = {
     "keepalive_requests": (dict(server="keepalive_requests 2;"), requests_until_close(4)),
     "keepalive_timeout": (dict(server="keepalive_timeout 1s;"), closed_after(8)),
     "keepalive_timeout long": (dict(server="keepalive_timeout 60s;"), closed_after(2)),
-    "keepalive_time": (dict(server="keepalive_time 1ms;"), closed_after(6)),
+    "keepalive_time": (dict(server="keepalive_time 100ms;"), closed_after(6, age=0.5)),
     "limit_conn": (dict(http="limit_conn_zone $binary_remote_addr zone=z:1m;",
                         server="limit_conn z 2; limit_rate 20k;"), connections_at_once("/1m.bin", 4)),
     "limit_conn_dry_run": (dict(http="limit_conn_zone $binary_remote_addr zone=z:1m;",
