@@ -174,7 +174,7 @@ impl Campaign<'_> {
             Err(RunError::Interrupted) => return Ok(None),
             Err(RunError::Write(path, error)) => return Err(ResultError::Write { path, error }),
             // A trace that vanished, say: this run cannot be, others may.
-            Err(error @ (RunError::Setup(_) | RunError::Events(..))) => {
+            Err(error @ (RunError::Setup(_) | RunError::Events(..) | RunError::Sends(_))) => {
                 world::Outcome::failed(error.to_string())
             }
         };

@@ -66,6 +66,10 @@ const OTHER_WAY: [u64; 2] = [2, 3];
 /// Events between two looks at the flag that ends a run early.
 const EVENTS_A_LOOK: u64 = 4096;
 
+/// Datagrams that a host may send at one moment: more than any window holds, and too few to fill the
+/// memory with. A connection that goes beyond never comes to an end of sending.
+const MOST_AT_ONCE: u32 = 1 << 18;
+
 /// What a run needs besides the scenario.
 pub struct Options<'a> {
     /// The folder that traces are relative to.
@@ -143,6 +147,9 @@ pub enum RunError {
     /// It took more events than it may.
     #[error("more than {0} events, at {1:?} of simulated time")]
     Events(u64, Duration),
+    /// A host had always one more datagram to send.
+    #[error("more than {MOST_AT_ONCE} datagrams at once, at {0:?} of simulated time")]
+    Sends(Duration),
 }
 
 /// Runs `scenario`, which is one case, to its end. The same scenario and seed give the same packets.
@@ -246,6 +253,7 @@ pub(crate) struct World<'a> {
     gather: Nanos,
     events: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
     event_count: u64,
+    sends_endlessly: bool,
     pub(crate) network: Network,
     /// One for each direction of a link, and one for what enters the network.
     lines: Vec<Line>,
@@ -331,6 +339,7 @@ impl<'a> World<'a> {
             gather: scenario.gather.value.0.as_nanos() as Nanos,
             events: BinaryHeap::new(),
             event_count: 0,
+            sends_endlessly: false,
             lines: (0..=network.directions.len())
                 .map(|_| Line::default())
                 .collect(),
@@ -380,6 +389,9 @@ impl<'a> World<'a> {
                 break;
             }
             self.now = at;
+            if self.sends_endlessly {
+                return Err(RunError::Sends(Duration::from_nanos(at)));
+            }
             self.event_count += 1;
             if self.event_count > self.options.most_events {
                 return Err(RunError::Events(
@@ -1032,7 +1044,11 @@ impl<'a> World<'a> {
     /// Sends what may be sent, and keeps one packet that is to leave later.
     fn send(&mut self, index: usize, host: &mut Host) {
         let due = self.now + self.gather;
-        loop {
+        for sent in 0u32.. {
+            if sent > MOST_AT_ONCE {
+                self.sends_endlessly = true;
+                return;
+            }
             let (slot, path) = match host.held.take() {
                 Some((slot, at, path)) if at > due => {
                     host.held = Some((slot, at, path));

@@ -124,7 +124,7 @@ pub fn run(seed: u64, qlog: Option<&Path>, stop: &AtomicBool) -> Option<Verdict>
     match result {
         Ok(verdict) => Some(verdict),
         Err(RunError::Interrupted) => None,
-        Err(error @ RunError::Events(..)) => {
+        Err(error @ (RunError::Events(..) | RunError::Sends(_))) => {
             Some(Verdict::without_run(seed, Cause::Loop, error.to_string()))
         }
         Err(error @ (RunError::Write(..) | RunError::Setup(_))) => Some(Verdict::without_run(
