@@ -104,17 +104,19 @@ class RawClient:
     """A connection on a socket of its own, whose every datagram the caller sees before it goes out.
 
     `mangle(flight)` takes the datagrams that are to be sent, and returns those that will be; `host` is the client's
-    address."""
+    address; `prepare(quic)` changes aioquic's connection before it begins."""
 
-    def __init__(self, port: int, mangle=lambda flight: flight, host: str = "127.0.0.1", **options):
+    def __init__(self, port: int, mangle=lambda flight: flight, host: str = "127.0.0.1", prepare=lambda quic: None,
+                 **options):
         self.peer = ("127.0.0.1", port)
         self.mangle = mangle
         self.quic = QuicConnection(configuration=configuration(**options))
+        prepare(self.quic)
         self.http = H3Connection(self.quic)
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.bind((host, 0))
         self.socket.setblocking(False)
-        self.status, self.body, self.ended = 0, b"", False
+        self.status, self.headers, self.body, self.ended = 0, {}, b"", False
         self.quic.connect(self.peer, now=time.monotonic())
         self.transmit()
 
@@ -137,7 +139,9 @@ class RawClient:
         while event := self.quic.next_event():
             for item in self.http.handle_event(event):
                 if isinstance(item, HeadersReceived):
-                    self.status = int(dict(item.headers)[b":status"])
+                    # Trailers come the same way.
+                    self.headers |= dict(item.headers)
+                    self.status = int(self.headers[b":status"])
                 elif isinstance(item, DataReceived):
                     self.body += item.data
                 self.ended = self.ended or getattr(item, "stream_ended", False)

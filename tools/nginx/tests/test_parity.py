@@ -1,4 +1,5 @@
-"""What nginx's documentation and change log say about HTTP/3 and QUIC, side by side with nginx's own QUIC.
+"""What nginx's documentation says about HTTP/3 and QUIC, side by side with nginx's own QUIC; test_changes.py does so for
+its change log.
 
 Each case is a configuration and what a client sees of it. Both nginx and the stock one, which `tools/nginx/build
 --stock` makes from the same source, must come to the same. Cases of `DIFFERENT` do not, and say why."""

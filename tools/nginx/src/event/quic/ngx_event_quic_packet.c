@@ -17,8 +17,8 @@
 #define NGX_QUIC_RETRY_TOKEN_LIFETIME   3    /* seconds */
 #define NGX_QUIC_RETRY_BUFFER_SIZE      256
 
-/* RFC 9000, 10.3: a reset looks like a short header packet */
-#define NGX_QUIC_MIN_PKT_LEN            21
+/* RFC 9000, 5.2 and 10.3: smaller ones cannot be of a connection of ours */
+#define NGX_QUIC_MIN_PKT_LEN            (21 + NGX_QUIC_CID_LEN)
 #define NGX_QUIC_MIN_SR_PACKET          43   /* 5 random + 16 srt + 22 padding */
 #define NGX_QUIC_MAX_SR_PACKET          1200
 
