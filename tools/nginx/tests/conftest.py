@@ -51,6 +51,14 @@ ENVIRONMENT = {
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 
 
+def is_running(pid: int) -> bool:
+    """A process that has ended may stay in /proc for ever: the first process of a container need not be an init."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def free_port() -> int:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.bind(("0.0.0.0", 0))
@@ -188,6 +196,17 @@ http {{
         self.wait_for(lambda: (self.directory / "nginx.pid.oldbin").exists() and path.exists() and path.stat().st_size
                       and self.pid() != old and len(self.workers()) == self.configured_workers(), "no new master")
         return self.pid()
+
+    def wait_until_gone(self, *masters: int) -> None:
+        for pid in masters:
+            self.wait_for(lambda: not is_running(pid), f"nginx's master {pid} stays")
+
+    def end(self, *masters: int) -> None:
+        """Ends those that still run, whatever the state of an upgrade."""
+        for pid in masters:
+            if is_running(pid):
+                os.kill(pid, signal.SIGTERM)
+        self.wait_until_gone(*masters)
 
     def errors(self) -> str:
         text = ""

@@ -193,12 +193,9 @@ def test_binary_upgrade_loses_no_client(make_nginx, mpq):
         assert_served(nginx, new_clients(nginx, nginx.workers()))
         assert download.is_whole()
         os.kill(old, signal.SIGQUIT)
-        nginx.wait_for(lambda: not os.path.exists(f"/proc/{old}"), "the old master stays")
+        nginx.wait_until_gone(old)
     finally:
-        for process in (old, new):
-            if os.path.exists(f"/proc/{process}"):
-                os.kill(process, signal.SIGTERM)
-                nginx.wait_for(lambda: not os.path.exists(f"/proc/{process}"), "nginx does not stop")
+        nginx.end(old, new)
 
 
 def test_last_datagrams_of_a_worker_that_is_not_replaced(make_nginx):

@@ -64,14 +64,11 @@ def test_retry_before_an_upgrade(make_nginx):
     new = nginx.upgrade()
     try:
         os.kill(old, signal.SIGQUIT)
-        nginx.wait_for(lambda: not os.path.exists(f"/proc/{old}"), "the old master stays")
+        nginx.wait_until_gone(old)
         client.release()
         fetch_once(nginx, client)
     finally:
-        for process in (old, new):
-            if os.path.exists(f"/proc/{process}"):
-                os.kill(process, signal.SIGTERM)
-                nginx.wait_for(lambda: not os.path.exists(f"/proc/{process}"), "nginx does not stop")
+        nginx.end(old, new)
 
 
 def test_retry_of_a_worker_that_drains(make_nginx, tmp_path):

@@ -168,11 +168,8 @@ def test_binary_upgrade(make_nginx, mpq):
         for _ in range(10):
             assert h3.fetch(nginx.port, "/hello.txt").status == 200
         os.kill(old, signal.SIGQUIT)
-        nginx.wait_for(lambda: not os.path.exists(f"/proc/{old}"), "the old master stays")
+        nginx.wait_until_gone(old)
         for _ in range(10):
             assert h3.fetch(nginx.port, "/hello.txt").status == 200
     finally:
-        for pid in (old, new):
-            if os.path.exists(f"/proc/{pid}"):
-                os.kill(pid, signal.SIGTERM)
-                nginx.wait_for(lambda: not os.path.exists(f"/proc/{pid}"), "nginx does not stop")
+        nginx.end(old, new)
