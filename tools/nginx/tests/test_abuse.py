@@ -65,6 +65,14 @@ def test_flood_of_initials(make_nginx, retry):
     nginx.wait_for(lambda: connections(nginx) == 1, "connections stay", 40)
 
 
+def test_initials_that_cannot_be_decrypted_are_counted(nginx):
+    before = hostile.metric(nginx, "nginx_quic_dropped_total")
+    flood(nginx.port, (initial(GARBAGE.randbytes(8)) for _ in range(20)))
+    nginx.wait_for(lambda: hostile.metric(nginx, "nginx_quic_dropped_total") == before + 20,
+                   "20 datagrams are not counted")
+    nginx.wait_for(lambda: connections(nginx) == 1, "connections stay", 40)
+
+
 def test_quick_connections_leave_memory_flat(make_nginx, mpq):
     nginx = make_nginx(server="quic_multipath on;")
 

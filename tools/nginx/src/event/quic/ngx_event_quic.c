@@ -383,12 +383,7 @@ ngx_quic_init_malloc(void)
 void
 ngx_quic_run(ngx_connection_t *c, ngx_quic_conf_t *conf)
 {
-    bool                    is_app;
-    size_t                  len;
-    uint64_t                code;
     ngx_int_t               rc;
-    quiche_stats            stats;
-    const uint8_t          *reason;
     ngx_quic_admission_t   *admission;
     ngx_quic_connection_t  *qc;
 
@@ -418,13 +413,9 @@ ngx_quic_run(ngx_connection_t *c, ngx_quic_conf_t *conf)
 
     ngx_quic_input(c, admission->dgram);
 
-    quiche_conn_stats(qc->conn, &stats);
+    /* whoever sent what cannot be decrypted is not answered */
 
-    /* a handshake that was refused at once counts no packet, but is answered */
-
-    if (stats.recv == 0
-        && !quiche_conn_local_error(qc->conn, &is_app, &code, &reason, &len))
-    {
+    if (quiche_conn_is_closed(qc->conn)) {
         ngx_log_error(NGX_LOG_INFO, c->log, 0,
                       "quic failed to decrypt initial packet");
         ngx_quic_status->dropped++;
@@ -875,7 +866,7 @@ ngx_quic_push_handler(ngx_event_t *ev)
     c = ev->data;
     qc = ngx_quic_get_connection(c);
 
-    if (qc->leave && qc->client_bidi && !qc->closing) {
+    if (qc->leave && qc->initialized && qc->client_bidi && !qc->closing) {
         /* the first request has begun */
         qc->leave = 0;
 
