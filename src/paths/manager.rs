@@ -763,11 +763,12 @@ impl Manager {
             let address = state.address(&open.pair.local);
             self.policy.carries(&view, path) && !address.is_some_and(|a| state.is_standby(&a.info))
         };
-        let validated = |open: &Open| open.validated_at.is_some() && !open.abandoning;
-        let ready = || state.paths.iter().filter(|(_, open)| validated(open));
+        let staying = || state.paths.iter().filter(|(_, open)| !open.abandoning);
+        let validated = || staying().filter(|(_, open)| open.validated_at.is_some());
         // If none is to carry data, all do.
-        let has_carrier = ready().any(|(path, open)| is_carrier(path, open));
-        let (path, status) = ready().find_map(|(path, open)| {
+        let has_carrier = validated().any(|(path, open)| is_carrier(path, open));
+        // Also before it is validated, so that the peer knows before it sends there.
+        let (path, status) = staying().find_map(|(path, open)| {
             let status = match is_carrier(path, open) || !has_carrier {
                 true => Status::Available,
                 false => Status::Backup,

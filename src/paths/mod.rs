@@ -36,8 +36,10 @@ use crate::registry::Status;
 
 pub use choice::Choice;
 pub use choice::InvalidChoice;
+pub use choice::Key;
 pub use choice::Metered;
 pub use choice::Rules;
+pub use choice::KEYS;
 pub use facts::Event;
 pub use facts::Local;
 pub use facts::LocalAddr;
@@ -95,7 +97,7 @@ pub trait Policy: Debug + Send + Sync {
         true
     }
 
-    /// Whether the path, which works, is to carry data; if not, it stands by.
+    /// Whether the path is to carry data; if not, it stands by.
     fn carries(&self, view: &View<'_>, path: PathId) -> bool {
         let _ = (view, path);
         true

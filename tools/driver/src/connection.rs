@@ -4,12 +4,14 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use std::time::Instant;
 
+use mpq_decision::paths::Event;
+use mpq_decision::paths::Manager;
+use mpq_decision::paths::Unused;
 use quiche::ConnectionId;
 
 use crate::endpoint::ConnKey;
 use crate::error::CloseReason;
 use crate::multipath;
-use crate::paths::WantedPaths;
 use crate::socket::BufferPool;
 use crate::socket::Train;
 use crate::socket::MAX_TRAIN_BYTES;
@@ -55,8 +57,11 @@ pub struct Conn {
     /// Sockets that close with the connection (a client's).
     pub(crate) own_sockets: Vec<usize>,
 
-    /// Paths to open and to abandon (clients only).
-    pub(crate) wanted: WantedPaths,
+    /// Decides which paths there are (clients only).
+    pub(crate) manager: Option<Manager>,
+
+    /// The manager knows whether the peer agreed to several paths.
+    pub(crate) is_agreed: bool,
 
     /// A train that was begun but waits for its release time.
     pub(crate) held: Option<Train>,
@@ -113,6 +118,12 @@ impl Conn {
             .collect()
     }
 
+    /// Why there is no path from each interface that has none (clients only).
+    pub fn unused_paths(&self) -> Vec<Unused> {
+        let manager = self.manager.as_ref();
+        manager.map_or_else(Vec::new, |manager| manager.unused(Instant::now()))
+    }
+
     /// Stream bytes that were repeated on a path without new data, while another one had them in
     /// flight.
     pub fn copied_bytes(&self) -> u64 {
@@ -138,6 +149,20 @@ impl Conn {
         multipath::keep_alive(&mut self.quic);
     }
 
+    /// Tells the path manager, once, whether the peer agreed to several paths.
+    pub(crate) fn tell_agreed(&mut self, now: Instant) {
+        if std::mem::replace(&mut self.is_agreed, true) {
+            return;
+        }
+        let event = match self.is_multipath() {
+            true => Event::Confirmed,
+            false => Event::SinglePath,
+        };
+        if let Some(manager) = &mut self.manager {
+            manager.on_event(now, event);
+        }
+    }
+
     /// Ends the connection because the peer's certificate is not the one
     /// wanted.
     pub fn reject_certificate(&mut self, why: &'static str) {
@@ -147,7 +172,7 @@ impl Conn {
     /// When the connection next needs to be served, if no packet comes.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let release = self.held.as_ref().map(|train| train.release);
-        let path_action = self.wanted.deadline().filter(|_| self.is_multipath());
+        let path_action = self.manager.as_ref().and_then(Manager::next_timer);
         [
             self.quic.timeout_instant(),
             release,

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
@@ -16,6 +17,13 @@ use mio::Interest;
 use mio::Poll;
 use mio::Token;
 use mio::Waker;
+use mpq_decision::paths::Action;
+use mpq_decision::paths::Event;
+use mpq_decision::paths::Local;
+use mpq_decision::paths::Manager;
+use mpq_decision::paths::OpenError;
+use mpq_decision::paths::Pair;
+use mpq_decision::PathId;
 use quiche::ConnectionId;
 use quiche::Header;
 use quiche::RecvInfo;
@@ -33,10 +41,6 @@ use crate::listener::Listener;
 use crate::listener::Verdict;
 use crate::multipath;
 use crate::multipath::PathChange;
-use crate::netwatch;
-use crate::netwatch::LocalAddress;
-use crate::paths::Action;
-use crate::paths::WantedPaths;
 use crate::socket::BufferPool;
 use crate::socket::RecvBuffer;
 use crate::socket::SendStats;
@@ -48,6 +52,8 @@ use crate::timer::Timer;
 
 const TIMER: Token = Token(usize::MAX);
 const WAKER: Token = Token(usize::MAX - 1);
+/// What somebody else reads.
+const OTHER: Token = Token(usize::MAX - 2);
 
 /// A connection makes no further datagrams while this many of its trains wait
 /// for the kernel.
@@ -85,17 +91,16 @@ pub trait App {
 }
 
 /// Where and how to connect.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct ConnectOptions {
     /// The name the server's certificate must be for, also sent as SNI.
     pub server_name: Option<String>,
 
-    /// The server's address.
-    pub peer: SocketAddr,
+    /// Where the handshake runs.
+    pub pair: Pair,
 
-    /// Local addresses to use, the first for the handshake. Those of the wrong
-    /// address family are ignored; empty means the route's own choice.
-    pub locals: Vec<LocalAddress>,
+    /// Decides which further paths there are; knows the local addresses.
+    pub manager: Manager,
 
     /// Give up if the handshake takes longer.
     pub handshake_timeout: Duration,
@@ -222,23 +227,15 @@ impl Endpoint {
         options: ConnectOptions,
         config: &mut quiche::Config,
     ) -> Result<ConnKey, ConnectError> {
-        let peer = options.peer;
-        let mut locals: Vec<LocalAddress> = options
-            .locals
-            .into_iter()
-            .filter(|l| l.ip.is_ipv4() == peer.is_ipv4())
-            .collect();
-        if locals.is_empty() {
-            let ip = netwatch::source_for(peer)
-                .map_err(|error| ConnectError::NoRoute { peer, error })?;
-            locals.push(LocalAddress { ip, device: None });
-        }
-
-        let first = locals.remove(0);
+        let Pair {
+            local: Local { ip, .. },
+            remote: peer,
+        } = options.pair;
+        let mut manager = options.manager;
         let socket = self
-            .bind((first.ip, 0).into(), first.device.as_deref())
+            .bind((ip, 0).into(), device(&manager, &options.pair.local))
             .map_err(|error| ConnectError::Bind {
-                local: first.ip.to_string(),
+                local: ip.to_string(),
                 error,
             })?;
         let local = self.sockets.slab[socket].socket.local();
@@ -267,7 +264,8 @@ impl Endpoint {
         conn.idle_timeout = options.idle_timeout;
         conn.handshake_timeout = options.handshake_timeout;
         conn.handshake_deadline = Some(now + options.handshake_timeout);
-        conn.wanted = WantedPaths::new(first, local, locals, now);
+        manager.on_event(now, Event::Began { pair: options.pair });
+        conn.manager = Some(manager);
         self.core.mark_dirty(key);
         Ok(key)
     }
@@ -307,29 +305,23 @@ impl Endpoint {
             })
     }
 
-    /// A local address came: the client connection `key` opens a path from it
-    /// if it can.
-    pub fn add_local(&mut self, key: ConnKey, address: LocalAddress) {
-        let Some(conn) = self.core.get_mut(key) else {
-            return;
-        };
-        if address.ip.is_ipv4() == conn.peer.is_ipv4() {
-            conn.wanted.add(address, Instant::now());
+    /// Tells the path manager of the client connection `key` something.
+    pub fn tell(&mut self, key: ConnKey, event: Event) {
+        if let Some(manager) = self
+            .core
+            .get_mut(key)
+            .and_then(|conn| conn.manager.as_mut())
+        {
+            manager.on_event(Instant::now(), event);
+            self.core.mark_dirty(key);
         }
-        self.core.mark_dirty(key);
     }
 
-    /// A local address, or its interface's carrier, has gone: the paths of the
-    /// connection `key` from there fail over at once, and are abandoned unless
-    /// the address comes back soon.
-    pub fn remove_local(&mut self, key: ConnKey, address: &LocalAddress) {
-        let Some(conn) = self.core.get_mut(key) else {
-            return;
-        };
-        if let Some(local) = conn.wanted.remove(address, Instant::now()) {
-            multipath::link_down(&mut conn.quic, local);
-        }
-        self.core.mark_dirty(key);
+    /// Makes [`Endpoint::poll`] return when `fd`, which is not one of its own, is readable.
+    pub fn watch(&mut self, fd: RawFd) -> io::Result<()> {
+        self.poll
+            .registry()
+            .register(&mut SourceFd(&fd), OTHER, Interest::READABLE)
     }
 
     /// Waits for something to happen, at most `max_wait`, and deals with it.
@@ -396,7 +388,7 @@ impl Endpoint {
         for event in &self.events {
             match event.token() {
                 TIMER => self.timer.fired(),
-                WAKER => {}
+                WAKER | OTHER => {}
                 Token(index) => {
                     // The socket may have been closed since.
                     let Some(entry) = self.sockets.slab.get_mut(index) else {
@@ -493,14 +485,20 @@ impl Endpoint {
             };
             conn.is_dirty = false;
 
+            let now = Instant::now();
             while let Some(event) = conn.quic.path_event_next() {
+                if let Some(manager) = &mut conn.manager {
+                    if let Some(fact) = multipath::fact(&event) {
+                        manager.on_event(now, fact);
+                    }
+                }
                 if let Some(change) = multipath::on_event(&mut conn.quic, event) {
-                    conn.wanted.on_change(&change, Instant::now());
                     app.on_path_change(conn, change);
                 }
             }
             if conn.quic.is_established() {
                 conn.handshake_deadline = None;
+                conn.tell_agreed(now);
             }
             app.on_progress(conn);
 
@@ -511,62 +509,53 @@ impl Endpoint {
         }
     }
 
-    /// Opens and abandons the paths that are due.
+    /// Does what the path manager wants.
     fn manage_paths(&mut self, key: ConnKey) {
         let now = Instant::now();
         while let Some(conn) = self.core.get_mut(key) {
-            if !conn.is_multipath() {
-                return;
-            }
-
-            match conn.wanted.next_action(now) {
-                Some(Action::Open(address)) => {
-                    let opened = self.open_path(key, &address);
-                    let Some(conn) = self.core.get_mut(key) else {
-                        return;
-                    };
-                    match opened {
-                        Ok((local, path_id)) => conn.wanted.opened(&address, local, path_id),
-                        Err(e) => {
-                            log::debug!("no path from {} yet: {e}", address.ip);
-                            conn.wanted.failed(&address, now);
-                        }
-                    }
-                }
-                Some(Action::Abandon(path_id)) => {
-                    if let Err(e) = multipath::abandon(&mut conn.quic, path_id) {
-                        log::debug!("cannot abandon path {path_id}: {e}");
-                    }
-                }
+            let action = conn.manager.as_mut().and_then(|m| m.next_action(now));
+            let event = match action {
                 None => return,
+                Some(Action::Open(pair)) => match self.open_path(key, pair) {
+                    Ok(path) => Event::Opened { path, pair },
+                    Err(error) => {
+                        log::debug!("no path from {} yet: {error:?}", pair.local.ip);
+                        Event::OpenFailed { pair, error }
+                    }
+                },
+                Some(action) => {
+                    multipath::carry_out(&mut conn.quic, action);
+                    continue;
+                }
+            };
+            if let Some(manager) = self.core.conns[key.index].manager.as_mut() {
+                manager.on_event(now, event);
             }
         }
     }
 
-    fn open_path(
-        &mut self,
-        key: ConnKey,
-        address: &LocalAddress,
-    ) -> Result<(SocketAddr, u64), ConnectError> {
+    fn open_path(&mut self, key: ConnKey, pair: Pair) -> Result<PathId, OpenError> {
+        let conn = &self.core.conns[key.index];
+        let device = conn.manager.as_ref().and_then(|m| device(m, &pair.local));
+        let device = device.map(str::to_owned);
         let index = self
-            .bind((address.ip, 0).into(), address.device.as_deref())
-            .map_err(|error| ConnectError::Bind {
-                local: address.ip.to_string(),
-                error,
+            .bind((pair.local.ip, 0).into(), device.as_deref())
+            .map_err(|error| {
+                OpenError::Socket(format!("cannot send from {}: {error}", pair.local.ip))
             })?;
         let local = self.sockets.slab[index].socket.local();
 
         let conn = &mut self.core.conns[key.index];
-        match multipath::open_path(&mut conn.quic, local, conn.peer) {
+        match multipath::open_path(&mut conn.quic, local, pair.remote) {
             Ok(path_id) => {
-                log::debug!("opened path {path_id} from {local}");
+                log::debug!("opened path {path_id} from {local} to {}", pair.remote);
                 conn.own_sockets.push(index);
                 self.core.by_socket.insert(local, key);
-                Ok((local, path_id))
+                Ok(PathId(path_id))
             }
             Err(e) => {
                 self.unbind(index);
-                Err(e.into())
+                Err(multipath::open_error(e))
             }
         }
     }
@@ -721,7 +710,8 @@ impl Core {
             idle_timeout: Duration::ZERO,
             cids: cids.to_vec(),
             own_sockets: Vec::new(),
-            wanted: WantedPaths::default(),
+            manager: None,
+            is_agreed: false,
             held: None,
             queued_trains: 0,
             is_dirty: false,
@@ -863,6 +853,11 @@ impl Core {
     }
 }
 
+/// The interface to bind a socket to. Loopback is one whatever the address.
+fn device<'a>(manager: &'a Manager, local: &Local) -> Option<&'a str> {
+    manager.interface(local).filter(|_| !local.ip.is_loopback())
+}
+
 /// The socket that sends from `local`: its own, or a wildcard one.
 fn socket_for(by_local: &HashMap<SocketAddr, usize>, local: SocketAddr) -> Option<usize> {
     let any: SocketAddr = match local {
@@ -884,6 +879,10 @@ pub enum ConnectError {
         /// What the kernel said.
         error: io::Error,
     },
+
+    /// The local addresses to be used are of another family than the server's, or there are none.
+    #[error("none of the local addresses to be used is of the same family as one of the server's")]
+    OtherFamily,
 
     /// The local address cannot be used.
     #[error("cannot send from {local}: {error}")]

@@ -8,15 +8,14 @@
 
 pub mod config;
 pub mod endpoint;
+pub mod facts;
 pub mod h3;
 pub mod multipath;
-pub mod netwatch;
 
 mod cid;
 mod connection;
 mod error;
 mod listener;
-mod paths;
 mod socket;
 mod timer;
 
@@ -34,7 +33,6 @@ pub use error::close_reason;
 pub use error::CloseReason;
 pub use listener::ListenOptions;
 pub use multipath::PathChange;
-pub use netwatch::LocalAddress;
 pub use socket::SendStats;
 pub use socket::SocketOptions;
 

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use mpq_decision::paths;
+use mpq_decision::PathId;
 use quiche::Connection;
 use quiche::ConnectionId;
 use quiche::PathEvent;
@@ -94,6 +96,75 @@ pub fn set_status(quic: &mut Connection, path_id: u64, is_backup: bool) -> quich
         false => quiche::PathStatus::Available,
     };
     quic.set_path_status(path_id, status)
+}
+
+/// What quiche's event tells the path manager, if anything.
+pub fn fact(event: &PathEvent) -> Option<paths::Event> {
+    Some(match event {
+        PathEvent::Available { path_id, .. } => paths::Event::Validated {
+            path: PathId(*path_id),
+        },
+        PathEvent::Abandoned {
+            path_id,
+            error_code,
+            by_peer,
+        } => paths::Event::Abandoned {
+            path: PathId(*path_id),
+            by_peer: *by_peer,
+            error_code: *error_code,
+        },
+        PathEvent::Health { path_id, health } => paths::Event::Doubt {
+            path: PathId(*path_id),
+            doubted: *health != quiche::PathHealth::Healthy,
+        },
+        PathEvent::PathIdsAvailable { .. } => paths::Event::PathIdsAvailable,
+        _ => return None,
+    })
+}
+
+/// Why quiche opened no path, as the path manager is told.
+pub fn open_error(error: quiche::Error) -> paths::OpenError {
+    match error {
+        quiche::Error::Done => paths::OpenError::NotYet,
+        quiche::Error::OutOfIdentifiers => paths::OpenError::NoPathIds,
+        _ => paths::OpenError::Refused,
+    }
+}
+
+/// Does what the path manager wants, but for opening paths, which needs a socket.
+pub fn carry_out(quic: &mut Connection, action: paths::Action) {
+    let result = match action {
+        paths::Action::Open(_) => return,
+        paths::Action::Suspend(path) => {
+            if let Some((local, _)) = addresses(quic, path) {
+                link_down(quic, local);
+            }
+            Ok(())
+        }
+        paths::Action::Abandon { path, reason } => match reason {
+            paths::Reason::AddressGone => abandon(quic, path.0),
+            paths::Reason::NotWanted => leave(quic, path.0),
+        },
+        paths::Action::SetStatus { path, status } => set_status(
+            quic,
+            path.0,
+            status == mpq_decision::registry::Status::Backup,
+        ),
+        paths::Action::KeepAlive(path) => match addresses(quic, path) {
+            Some((local, peer)) => quic.send_ack_eliciting_on_path(local, peer),
+            None => Ok(()),
+        },
+    };
+    // The path may have ended in the meantime.
+    if let Err(e) = result {
+        log::debug!("{action:?}: {e}");
+    }
+}
+
+fn addresses(quic: &Connection, path: PathId) -> Option<(SocketAddr, SocketAddr)> {
+    quic.path_stats()
+        .find(|stats| stats.path_id == path.0 && stats.active)
+        .map(|stats| (stats.local_addr, stats.peer_addr))
 }
 
 /// Sends something that has to be acknowledged on every path, if nothing else is under way.

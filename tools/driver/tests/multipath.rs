@@ -2,25 +2,29 @@
 
 mod common;
 
+use std::net::IpAddr;
+
 use common::*;
+use mpq_decision::paths::Event;
+use mpq_decision::paths::Local;
+use mpq_driver::facts::Named;
+use mpq_driver::facts::Selection;
 use mpq_driver::h3::client::Client;
 use mpq_driver::h3::client::ClientSettings;
-use mpq_driver::h3::client::Locals;
 use mpq_driver::h3::client::Verify;
-use mpq_driver::LocalAddress;
 use mpq_driver::PathChange;
 
-fn address(last: u8) -> LocalAddress {
-    LocalAddress {
-        ip: [127, 0, 0, last].into(),
-        device: None,
-    }
+fn address(last: u8) -> IpAddr {
+    [127, 0, 0, last].into()
 }
 
-fn client(locals: Vec<LocalAddress>) -> Client {
+fn client(locals: &[IpAddr]) -> Client {
     Client::new(ClientSettings {
         verify: Verify::None,
-        locals: Locals::Fixed(locals),
+        locals: Selection {
+            only: locals.iter().copied().map(Named::Address).collect(),
+            ..Default::default()
+        },
         ..Default::default()
     })
     .unwrap()
@@ -43,7 +47,7 @@ fn wait_for(client: &mut Client, wanted: impl Fn(&PathChange) -> bool) {
 #[test]
 fn every_local_address_gets_a_path() {
     let server = TestServer::start(ServerOptions::default());
-    let mut client = client(vec![address(1), address(2), address(3)]);
+    let mut client = client(&[address(1), address(2), address(3)]);
     let key = client.connect("localhost", server.address, None).unwrap();
     let mut missing = vec![1, 2];
     let end = std::time::Instant::now() + LIMIT;
@@ -67,7 +71,8 @@ fn every_local_address_gets_a_path() {
         .map(|path| path.local.ip())
         .collect();
     ips.sort();
-    assert_eq!(ips, [address(1).ip, address(2).ip, address(3).ip]);
+    assert_eq!(ips, [address(1), address(2), address(3)]);
+    assert_eq!(client.conn(key).unwrap().unused_paths(), []);
 
     let outcome = ask(&mut client, key, 10_000_000);
     finish(&mut client, std::slice::from_ref(&outcome));
@@ -78,7 +83,7 @@ fn every_local_address_gets_a_path() {
 #[test]
 fn a_download_survives_the_loss_of_its_first_address() {
     let server = TestServer::start(ServerOptions::default());
-    let mut client = client(vec![address(1), address(2)]);
+    let mut client = client(&[address(1), address(2)]);
     let key = client.connect("localhost", server.address, None).unwrap();
     wait_for(&mut client, |change| {
         matches!(change, PathChange::Available { path_id: 1, .. })
@@ -86,7 +91,9 @@ fn a_download_survives_the_loss_of_its_first_address() {
 
     let outcome = ask(&mut client, key, 100_000_000);
     run(&mut client, |_| outcome.borrow().bytes > 1_000_000);
-    client.remove_local(key, &address(1));
+    let if_index = nix::net::if_::if_nametoindex("lo").unwrap();
+    let ip = address(1);
+    client.tell(key, Event::LocalGone(Local { if_index, ip }));
     wait_for(&mut client, |change| {
         matches!(change, PathChange::Abandoned { path_id: 0, .. })
     });

@@ -68,9 +68,11 @@ impl From<ClientError> for Failure {
     fn from(e: ClientError) -> Failure {
         let code = match &e {
             ClientError::Config(_) => USAGE,
-            ClientError::Connect(ConnectError::NoRoute { .. } | ConnectError::Bind { .. }) => {
-                NETWORK
-            }
+            ClientError::Connect(
+                ConnectError::NoRoute { .. }
+                | ConnectError::OtherFamily
+                | ConnectError::Bind { .. },
+            ) => NETWORK,
             _ => LOCAL,
         };
         Failure::new(code, e)

@@ -7,6 +7,7 @@ mod client;
 mod exit;
 mod get;
 mod identity;
+mod paths;
 mod play;
 mod progress;
 mod report;
@@ -40,6 +41,7 @@ enum Command {
     Serve(Box<serve::Args>),
     Cc(algorithms::CcArgs),
     Sched(algorithms::SchedArgs),
+    Paths(paths::Args),
     Sim(Box<sim::Args>),
     Chaos(chaos::Args),
 }
@@ -68,6 +70,7 @@ fn main() -> std::process::ExitCode {
         Command::Serve(args) => serve::run(*args),
         Command::Cc(args) => algorithms::cc(&args),
         Command::Sched(args) => algorithms::sched(&args),
+        Command::Paths(args) => paths::run(&args),
         Command::Sim(args) => sim::run(*args),
         Command::Chaos(args) => chaos::run(&args),
     };

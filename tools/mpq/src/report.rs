@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::path::Path;
 
+use mpq_decision::paths::Unused;
+use mpq_decision::paths::Why;
 use serde::Serialize;
 
 use crate::exit::Failure;
@@ -19,13 +21,16 @@ pub fn write_json(target: &Path, report: &impl Serialize) -> Result<(), Failure>
     written.map_err(|e| Failure::new(LOCAL, format!("cannot write {}: {e}", target.display())))
 }
 
-/// Tells the user what every path carried.
-pub fn print_paths(paths: &[PathReport]) {
+/// Tells the user what every path carried, and why there are no others.
+pub fn print_paths(paths: &[PathReport], unused: &[UnusedPath]) {
     for path in paths {
         eprintln!(
             "  path {} {} -> {}: {} bytes, rtt {:.1} ms",
             path.path_id, path.local, path.peer, path.recv_bytes, path.rtt_ms
         );
+    }
+    for unused in unused.iter().filter(|unused| unused.is_remarkable) {
+        eprintln!("  {unused}");
     }
 }
 
@@ -40,6 +45,52 @@ pub struct Report {
     pub goodput_bps: f64,
     /// Every path of every connection.
     pub paths: Vec<PathReport>,
+    /// Why there were no others at the end.
+    pub unused_paths: Vec<UnusedPath>,
+}
+
+/// An interface without a path.
+#[derive(Serialize, Debug, Clone, PartialEq, Eq)]
+pub struct UnusedPath {
+    /// Its name; nothing if it is about the connection as a whole.
+    pub interface: Option<String>,
+    /// Why, in a sentence that begins with the interface.
+    pub why: String,
+    /// Worth a line although nobody asked: a host with one interface is nothing special.
+    #[serde(skip)]
+    is_remarkable: bool,
+    #[serde(skip)]
+    kind: std::mem::Discriminant<Why>,
+}
+
+impl UnusedPath {
+    /// Whether it says the same but for times.
+    pub fn is_like(&self, other: &UnusedPath) -> bool {
+        self.interface == other.interface && self.kind == other.kind
+    }
+}
+
+impl From<&Unused> for UnusedPath {
+    fn from(unused: &Unused) -> UnusedPath {
+        UnusedPath {
+            interface: unused.interface.clone(),
+            why: unused.to_string(),
+            is_remarkable: !matches!(
+                unused.why,
+                Why::NoOtherInterface | Why::Down | Why::UnderWay
+            ),
+            kind: std::mem::discriminant(&unused.why),
+        }
+    }
+}
+
+impl std::fmt::Display for UnusedPath {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.interface {
+            Some(_) => write!(f, "no path over {}", self.why),
+            None => write!(f, "one path: {}", self.why),
+        }
+    }
 }
 
 /// One downloaded file.

@@ -15,6 +15,7 @@ use crate::decisions::Decisions;
 use crate::failure::Failure;
 use crate::identity;
 use crate::network::Route;
+use crate::paths::ClientPaths;
 use crate::scenario::Flow;
 use crate::scenario::MOST_PATHS;
 use crate::viewer::Viewer;
@@ -217,20 +218,10 @@ pub struct ConnectionState {
     pub is_main_done: bool,
     /// Whether the transfer of the other direction did, or there is none.
     pub is_other_done: bool,
-    /// Paths to open, and not before when.
-    pub wanted: Vec<(usize, Nanos)>,
-    /// Paths to abandon, and when.
-    pub leaving: Vec<(usize, Nanos)>,
-    /// Path IDs to abandon because their address or its carrier is gone, and when.
-    pub gone: Vec<(u64, Nanos)>,
+    /// Which paths the client has.
+    pub paths: ClientPaths,
     /// Where the client is on each path.
     pub ends: Vec<ClientEnd>,
-    /// Path IDs in use, with their paths.
-    pub open: Vec<(u64, usize)>,
-    /// Whether the client ever opened another path than that of the handshake.
-    pub has_opened: bool,
-    /// How often each path failed in a row.
-    pub path_failures: Vec<u32>,
     pub next_stream: u64,
     /// The request under way: its stream and its time.
     pub request: Option<(u64, Nanos)>,

@@ -8,6 +8,7 @@
 //! network   links and routes                  results   files of a run and of a campaign
 //! world     the event loop of one run         series    samples, windows, metrics
 //! host      one end of a connection           accept    rules about metrics
+//! paths     which paths a client has
 //! app       what the ends send and read       viewer    a DASH client; qoe: what it saw
 //! decisions what controllers show                  failure  why a flow failed
 //! chaos     drawn scenarios in which everything goes wrong
@@ -26,6 +27,7 @@ mod decisions;
 mod host;
 mod identity;
 mod network;
+mod paths;
 mod qoe;
 mod series;
 mod viewer;

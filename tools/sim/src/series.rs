@@ -405,7 +405,7 @@ fn shown(world: &World) -> Vec<Shown> {
         let Some(decisions) = state.decisions.as_ref().filter(|_| state.ended.is_none()) else {
             continue;
         };
-        for &(path_id, path) in &state.open {
+        for &(path_id, path) in state.paths.open() {
             let values = decisions.of(path_id).into_iter();
             all.extend(values.map(|(symbol, value)| Shown {
                 connection,

@@ -15,7 +15,6 @@ use std::time::Duration;
 use std::time::Instant;
 
 use mpq_driver::multipath;
-use mpq_driver::PathChange;
 use mpq_driver::TransportSettings;
 use mpq_wire::model;
 use mpq_wire::model::Nanos;
@@ -33,9 +32,9 @@ use crate::host::ConnectionState;
 use crate::host::Host;
 use crate::host::NEVER;
 use crate::network::Network;
+use crate::paths::ClientPaths;
 use crate::scenario::End;
 use crate::scenario::Flow;
-use crate::scenario::FlowPath;
 use crate::scenario::Scenario;
 use crate::scenario::Text;
 use crate::scenario::Time;
@@ -50,12 +49,6 @@ const SLOT: usize = 1500;
 
 /// The code of a clean end on the wire: HTTP/3's H3_NO_ERROR.
 const NO_ERROR: u64 = 0x100;
-
-/// Pause before a path that failed is opened again, doubled for every further failure.
-const REOPEN_AFTER: Nanos = 250_000_000;
-
-/// How long a client keeps the path of an address that is gone, as the tools do.
-const GONE_GRACE: Nanos = 2_000_000_000;
 
 /// The stream of an upload.
 const UPLOAD: u64 = 0;
@@ -304,11 +297,7 @@ impl<'a> World<'a> {
                 connections.push(ConnectionState {
                     name,
                     flow: index,
-                    wanted: path_times(flow, |path| Some(path.start.as_ref().map_or(0, nanos)))
-                        .skip(1)
-                        .collect(),
-                    leaving: path_times(flow, |path| path.stop.as_ref().map(nanos)).collect(),
-                    gone: Vec::new(),
+                    paths: ClientPaths::new(flow, connections.len(), base + start),
                     ends: vec![ClientEnd::default(); flow.paths.len()],
                     routes: routes.clone(),
                     start: start.as_nanos() as Nanos,
@@ -319,9 +308,6 @@ impl<'a> World<'a> {
                     failure: None,
                     is_main_done: false,
                     is_other_done: flow.other_way.is_none(),
-                    open: vec![(0, 0)],
-                    has_opened: false,
-                    path_failures: vec![0; flow.paths.len()],
                     next_stream: 0,
                     request: None,
                     next_request: 0,
@@ -458,7 +444,7 @@ impl<'a> World<'a> {
         let endings = endings.map(|(state, is_closed)| Ending {
             ended: state.ended.map(Duration::from_nanos),
             failure: state.failure,
-            has_opened: state.has_opened,
+            has_opened: state.paths.has_opened(),
             is_closed,
         });
         Ok((outcome, endings.collect()))
@@ -734,17 +720,12 @@ impl<'a> World<'a> {
     fn step(&mut self, host: &mut Host) -> Nanos {
         let connection = host.connection;
         let flow = self.flow_of(connection);
+        let now = self.base + Duration::from_nanos(self.now);
         while let Some(event) = host.quic.path_event_next() {
-            let change = multipath::on_event(&mut host.quic, event);
-            match change.filter(|_| host.is_client) {
-                Some(PathChange::Available { path_id, .. }) => {
-                    self.on_available(connection, path_id);
-                }
-                Some(PathChange::Abandoned { path_id, .. }) => {
-                    self.on_abandoned(connection, path_id);
-                }
-                _ => (),
+            if host.is_client {
+                self.connections[connection].paths.on_event(now, &event);
             }
+            let _ = multipath::on_event(&mut host.quic, event);
         }
         if !host.quic.is_established() {
             return NEVER;
@@ -756,16 +737,9 @@ impl<'a> World<'a> {
         }
         let mut next = NEVER;
         if host.is_client {
-            if state.established.is_none() {
-                state.established = Some(self.now);
-                if flow.paths[0].backup {
-                    // Its path ID is always open when the handshake ends.
-                    let _ = multipath::set_backup(&mut host.quic, 0);
-                }
-            }
-            next = leave_paths(host, state, self.now);
-            next = next.min(leave_gone(host, state, self.now));
-            next = next.min(open_paths(host, state, &flow.paths, self.now));
+            state.established.get_or_insert(self.now);
+            let (paths, ends) = (&mut state.paths, &state.ends);
+            next = paths.step(&mut host.quic, ends, self.base, self.now);
         }
         if !host.has_begun {
             host.has_begun = true;
@@ -950,30 +924,6 @@ impl<'a> World<'a> {
         let _ = host.quic.close(true, NO_ERROR, b"");
     }
 
-    /// A path that works has its next failure counted as the first one, as in the tools.
-    fn on_available(&mut self, connection: usize, path_id: u64) {
-        let state = &mut self.connections[connection];
-        if let Some((_, path)) = state.open.iter().find(|(id, _)| *id == path_id) {
-            state.path_failures[*path] = 0;
-        }
-    }
-
-    fn on_abandoned(&mut self, connection: usize, path_id: u64) {
-        let state = &mut self.connections[connection];
-        let Some(at) = state.open.iter().position(|(id, _)| *id == path_id) else {
-            return;
-        };
-        let (_, path) = state.open.swap_remove(at);
-        state.gone.retain(|(id, _)| *id != path_id);
-        if !state.ends[path].has_carrier {
-            return;
-        }
-        let failures = &mut state.path_failures[path];
-        let pause = REOPEN_AFTER << (*failures).min(8);
-        *failures += 1;
-        state.wanted.push((path, self.now + pause));
-    }
-
     /// The `k`-th event of its flow comes to a connection.
     fn change(&mut self, connection: usize, k: usize) {
         let flow = self.flow_of(connection);
@@ -982,7 +932,7 @@ impl<'a> World<'a> {
             return;
         };
         let index = 2 * connection + usize::from(event.by == End::Server);
-        let now = self.now;
+        let at = self.base + Duration::from_nanos(self.now);
         let state = &mut self.connections[connection];
         if state.ended.is_some() {
             return;
@@ -1000,33 +950,26 @@ impl<'a> World<'a> {
         match event.what {
             What::Rebind => {}
             What::CarrierLost => {
-                lose_address(&mut host, state, path, now);
                 state.ends[path].has_carrier = false;
-                state.wanted.retain(|(other, _)| *other != path);
+                state.paths.go(at, path, &state.ends[path]);
             }
             What::CarrierBack => {
                 state.ends[path].has_carrier = true;
-                let open = &state.open;
-                let is_of_path = |id| open.contains(&(id, path));
-                state.gone.retain(|(id, _)| !is_of_path(*id));
-                want(state, path, now);
+                state.paths.come(at, path, &state.ends[path]);
             }
             What::NewAddress => {
-                lose_address(&mut host, state, path, now);
+                state.paths.go(at, path, &state.ends[path]);
                 let end = &mut state.ends[path];
                 end.local = end.local.next_ip();
                 end.public = end.local;
                 end.has_carrier = true;
-                state.open.retain(|(_, other)| *other != path);
-                want(state, path, now);
+                state.paths.come(at, path, end);
             }
-            What::Open => want(state, path, now),
+            What::Open => state.paths.come(at, path, &state.ends[path]),
+            What::Abandon if host.is_client => state.paths.leave(at, path, &state.ends[path]),
             What::Abandon => {
                 if let Some(id) = path_id(&host, path) {
-                    let has_left = multipath::leave(&mut host.quic, id).is_ok();
-                    if has_left && host.is_client {
-                        state.open.retain(|(other, _)| *other != id);
-                    }
+                    let _ = multipath::leave(&mut host.quic, id);
                 }
             }
             What::Backup | What::Available => {
@@ -1140,111 +1083,6 @@ fn path_id(host: &Host, path: usize) -> Option<u64> {
     stats.map(|stats| stats.path_id)
 }
 
-/// The client is to open a path, unless it has it.
-fn want(state: &mut ConnectionState, path: usize, now: Nanos) {
-    let is_open = state.open.iter().any(|(_, open)| *open == path);
-    state.wanted.retain(|(other, _)| *other != path);
-    if !is_open {
-        state.wanted.push((path, now));
-    }
-}
-
-/// The client hears that its address on a path cannot be used any more.
-fn lose_address(host: &mut Host, state: &mut ConnectionState, path: usize, now: Nanos) {
-    let address = state.ends[path].local.on(host.connection, path);
-    multipath::link_down(&mut host.quic, address);
-    for (id, _) in state.open.iter().filter(|(_, open)| *open == path) {
-        if !state.gone.iter().any(|(gone, _)| gone == id) {
-            state.gone.push((*id, now + GONE_GRACE));
-        }
-    }
-}
-
-/// Abandons the paths of addresses that stayed away. Returns when the next one's time comes.
-fn leave_gone(host: &mut Host, state: &mut ConnectionState, now: Nanos) -> Nanos {
-    let mut next = NEVER;
-    let open = &mut state.open;
-    state.gone.retain(|&(path_id, at)| {
-        if at > now {
-            next = next.min(at);
-            return true;
-        }
-        // The last one stays, as far as the connection is concerned, and nobody asks again.
-        let _ = multipath::abandon(&mut host.quic, path_id);
-        open.retain(|(id, _)| *id != path_id);
-        false
-    });
-    next
-}
-
-/// Index of each path for which `time` gives one, with it.
-fn path_times<'a>(
-    flow: &'a Flow,
-    time: impl Fn(&FlowPath) -> Option<Nanos> + 'a,
-) -> impl Iterator<Item = (usize, Nanos)> + 'a {
-    let paths = flow.paths.iter().enumerate();
-    paths.filter_map(move |(path, of_flow)| Some((path, time(of_flow)?)))
-}
-
 fn nanos(time: &Text<Time>) -> Nanos {
     time.value.0.as_nanos() as Nanos
-}
-
-/// Abandons the paths whose time has come. Returns when the next one's comes.
-fn leave_paths(host: &mut Host, state: &mut ConnectionState, now: Nanos) -> Nanos {
-    let mut next = NEVER;
-    let (open, wanted) = (&mut state.open, &mut state.wanted);
-    state.leaving.retain(|&(path, at)| {
-        if at > now {
-            next = next.min(at);
-            return true;
-        }
-        wanted.retain(|(other, _)| *other != path);
-        let Some(i) = open.iter().position(|(_, other)| *other == path) else {
-            return false;
-        };
-        // The last path stays until another is there, which comes in packets.
-        if multipath::leave(&mut host.quic, open[i].0).is_err() {
-            return true;
-        }
-        open.swap_remove(i);
-        false
-    });
-    next
-}
-
-/// Opens the paths whose time has come. Returns when the next one's comes.
-fn open_paths(
-    host: &mut Host,
-    state: &mut ConnectionState,
-    paths: &[FlowPath],
-    now: Nanos,
-) -> Nanos {
-    if !host.quic.is_multipath() {
-        return NEVER;
-    }
-    let mut next = NEVER;
-    let (open, ends, has_opened) = (&mut state.open, &state.ends, &mut state.has_opened);
-    state.wanted.retain(|&(path, at)| {
-        if at > now {
-            next = next.min(at);
-            return true;
-        }
-        let local = ends[path].local.on(host.connection, path);
-        let peer = host::address(host.connection, path, false);
-        match multipath::open_path(&mut host.quic, local, peer) {
-            Ok(path_id) => {
-                if paths[path].backup {
-                    // The ID was open a moment ago.
-                    let _ = multipath::set_backup(&mut host.quic, path_id);
-                }
-                open.push((path_id, path));
-                *has_opened = true;
-                false
-            }
-            // Not yet confirmed, or connection IDs are missing: both come in packets.
-            Err(_) => true,
-        }
-    });
-    next
 }

@@ -11,6 +11,11 @@ use std::time::Duration;
 use std::time::Instant;
 
 use mio::Waker;
+use mpq_decision::paths;
+use mpq_decision::paths::Local;
+use mpq_decision::paths::Manager;
+use mpq_decision::paths::Pair;
+use mpq_decision::paths::RemoteSource;
 use quiche::h3;
 use quiche::h3::Header;
 use sha2::Digest;
@@ -18,13 +23,13 @@ use sha2::Sha256;
 
 use crate::config;
 use crate::endpoint::ConnectError;
+use crate::facts::source_for;
+use crate::facts::Facts;
+use crate::facts::Selection;
 use crate::h3::field;
 use crate::h3::CHUNK_BYTES;
 use crate::h3::H3_NO_ERROR;
 use crate::h3::H3_REQUEST_CANCELLED;
-use crate::netwatch::usable_addresses;
-use crate::netwatch::AddressChange;
-use crate::netwatch::Watch;
 use crate::App;
 use crate::CloseReason;
 use crate::ConfigError;
@@ -32,7 +37,6 @@ use crate::Conn;
 use crate::ConnKey;
 use crate::ConnectOptions;
 use crate::Endpoint;
-use crate::LocalAddress;
 use crate::PathChange;
 use crate::SendStats;
 use crate::SocketOptions;
@@ -55,17 +59,6 @@ pub enum Verify {
     None,
 }
 
-/// Which local addresses to use.
-#[derive(Clone, Debug, Default)]
-pub enum Locals {
-    /// Every usable one, now and later.
-    #[default]
-    Auto,
-
-    /// These, the first for the handshake.
-    Fixed(Vec<LocalAddress>),
-}
-
 /// A client's settings.
 #[derive(Clone, Debug, Default)]
 pub struct ClientSettings {
@@ -74,7 +67,9 @@ pub struct ClientSettings {
     /// Certificate checks.
     pub verify: Verify,
     /// Local addresses.
-    pub locals: Locals,
+    pub locals: Selection,
+    /// Which paths a connection has.
+    pub paths: paths::Choice,
     /// Socket buffers and offload.
     pub sockets: SocketOptions,
 }
@@ -179,7 +174,10 @@ pub struct Client {
     endpoint: Endpoint,
     settings: ClientSettings,
     logs_keys: bool,
-    watch: Option<Watch>,
+    /// Once a server beyond loopback is to be reached, or addresses are named.
+    facts: Option<Facts>,
+    /// Addresses of the server of each connection.
+    remotes: HashMap<ConnKey, Vec<SocketAddr>>,
     sessions: Sessions,
     next_request: u64,
 }
@@ -230,7 +228,8 @@ impl Client {
             endpoint: Endpoint::new(settings.sockets.clone())?,
             settings,
             logs_keys: false,
-            watch: None,
+            facts: None,
+            remotes: HashMap::new(),
             sessions: Sessions {
                 pin,
                 chunk: vec![0; CHUNK_BYTES],
@@ -260,17 +259,100 @@ impl Client {
         peer: SocketAddr,
         session: Option<Vec<u8>>,
     ) -> Result<ConnKey, ClientError> {
-        let locals = match &self.settings.locals {
-            Locals::Fixed(locals) => locals.clone(),
-            // Nothing but loopback reaches loopback.
-            Locals::Auto if peer.ip().is_loopback() => Vec::new(),
-            Locals::Auto => {
-                let usable = usable_addresses()?;
-                self.watch
-                    .get_or_insert_with(|| Watch::new(usable.clone(), Instant::now()));
-                default_route_first(usable, peer)
+        let pairs = self.handshake_pairs(&[peer])?;
+        self.connect_over(server_name, pairs[0], &[peer], session)
+    }
+
+    /// Where a handshake with the server at `remotes`, in the resolver's order,
+    /// may run: each pair of addresses is to be tried some time after the one
+    /// before (RFC 8305), with [`Client::connect_over`].
+    ///
+    /// # Errors
+    /// If there is no way to any of them. There is at least one pair otherwise.
+    pub fn handshake_pairs(&mut self, remotes: &[SocketAddr]) -> Result<Vec<Pair>, ClientError> {
+        let mut pairs = self.manager(remotes)?.handshake_pairs(remotes);
+        if !pairs.is_empty() {
+            return Ok(pairs);
+        }
+
+        if !self.settings.locals.only.is_empty() {
+            return Err(ConnectError::OtherFamily.into());
+        }
+
+        // Nothing that is known leads there: as the kernel likes.
+        let mut error = None;
+        for &remote in remotes {
+            match source_for(remote) {
+                Ok(ip) => pairs.push(Pair {
+                    local: Local { if_index: 0, ip },
+                    remote,
+                }),
+                Err(e) => {
+                    error = Some(ConnectError::NoRoute {
+                        peer: remote,
+                        error: e,
+                    })
+                }
+            }
+        }
+        match error {
+            Some(error) if pairs.is_empty() => Err(error.into()),
+            _ => Ok(pairs),
+        }
+    }
+
+    /// A path manager that knows the addresses of this host and of the server.
+    fn manager(&mut self, remotes: &[SocketAddr]) -> Result<Manager, ClientError> {
+        let now = Instant::now();
+        let mut manager = Manager::new(&self.settings.paths);
+        // Nothing but loopback reaches loopback.
+        let is_local = remotes.iter().all(|remote| remote.ip().is_loopback());
+        if is_local && self.settings.locals.only.is_empty() {
+            return Ok(manager);
+        }
+
+        let facts = match &mut self.facts {
+            Some(facts) => facts,
+            None => {
+                let facts = Facts::new(self.settings.locals.clone(), now)?;
+                if let Some(fd) = facts.fd() {
+                    self.endpoint.watch(fd)?;
+                }
+                self.facts.insert(facts)
             }
         };
+        for address in facts.addresses() {
+            manager.on_event(now, paths::Event::LocalAddr(address.clone()));
+        }
+        for &addr in remotes {
+            let source = facts.other_source(addr).map(paths::Event::LocalAddr);
+            for event in source.into_iter().chain([facts.route(addr)]) {
+                manager.on_event(now, event);
+            }
+        }
+        Ok(manager)
+    }
+
+    /// What is known of this host's addresses; `None` before the first
+    /// connection, and as long as none needs it.
+    pub fn facts(&self) -> Option<&Facts> {
+        self.facts.as_ref()
+    }
+
+    /// The same as [`Client::connect`], but where the handshake runs is given,
+    /// and all addresses of the server that are known.
+    pub fn connect_over(
+        &mut self,
+        server_name: &str,
+        pair: Pair,
+        remotes: &[SocketAddr],
+        session: Option<Vec<u8>>,
+    ) -> Result<ConnKey, ClientError> {
+        let mut manager = self.manager(remotes)?;
+        for &addr in remotes {
+            let source = RemoteSource::Resolved;
+            manager.on_event(Instant::now(), paths::Event::RemoteAddr { addr, source });
+        }
 
         let ip = server_name.parse::<IpAddr>().ok();
         let mut config = configure(&self.settings, ip)?;
@@ -283,8 +365,8 @@ impl Client {
             ConnectOptions {
                 // SNI is for names only (RFC 6066, section 3).
                 server_name: ip.is_none().then(|| server_name.into()),
-                peer,
-                locals,
+                pair,
+                manager,
                 handshake_timeout: transport.handshake_timeout,
                 idle_timeout: transport.idle_timeout,
                 session,
@@ -292,6 +374,7 @@ impl Client {
             &mut config,
         )?;
         self.sessions.by_key.insert(key, Session::default());
+        self.remotes.insert(key, remotes.to_vec());
         Ok(key)
     }
 
@@ -345,17 +428,10 @@ impl Client {
         self.endpoint.conn_mut(key)
     }
 
-    /// Opens a path from `address` on the connection `key` when possible. With
-    /// [`Locals::Auto`] this happens by itself.
-    pub fn add_local(&mut self, key: ConnKey, address: LocalAddress) {
-        self.endpoint.add_local(key, address);
-    }
-
-    /// Stops using `address` on the connection `key`: what is in flight there
-    /// moves to other paths at once. With [`Locals::Auto`] this happens by
-    /// itself when the address goes.
-    pub fn remove_local(&mut self, key: ConnKey, address: &LocalAddress) {
-        self.endpoint.remove_local(key, address);
+    /// Tells the path manager of the connection `key` something. What the system
+    /// knows of addresses it is told anyway.
+    pub fn tell(&mut self, key: ConnKey, event: paths::Event) {
+        self.endpoint.tell(key, event);
     }
 
     /// Why the connection `key` is over, if it is.
@@ -377,27 +453,34 @@ impl Client {
     /// sinks are called from here.
     pub fn poll(&mut self, max_wait: Option<Duration>) -> io::Result<()> {
         let now = Instant::now();
-        let until_watch = self
-            .watch
+        let until_facts = self
+            .facts
             .as_ref()
-            .map(|w| w.deadline().saturating_duration_since(now));
-        let max_wait = max_wait.into_iter().chain(until_watch).min();
+            .map(|facts| facts.deadline().saturating_duration_since(now));
+        let max_wait = max_wait.into_iter().chain(until_facts).min();
 
         self.endpoint.poll(max_wait, &mut self.sessions)?;
+        self.look_at_facts();
+        Ok(())
+    }
 
-        let changes = match &mut self.watch {
-            Some(watch) => watch.poll(Instant::now()),
-            None => Vec::new(),
+    /// Passes on what became different with this host's addresses and routes.
+    fn look_at_facts(&mut self) {
+        let Some(facts) = &mut self.facts else {
+            return;
         };
-        for change in changes {
-            for key in self.endpoint.conn_keys() {
-                match &change {
-                    AddressChange::Up(address) => self.endpoint.add_local(key, address.clone()),
-                    AddressChange::Down(address) => self.endpoint.remove_local(key, address),
-                }
+        let changes = facts.poll(Instant::now());
+        if changes.is_empty() {
+            return;
+        }
+        self.remotes
+            .retain(|key, _| self.endpoint.conn(*key).is_some());
+        for (&key, remotes) in &self.remotes {
+            let routes = remotes.iter().map(|remote| facts.route(*remote));
+            for event in changes.iter().cloned().chain(routes) {
+                self.endpoint.tell(key, event);
             }
         }
-        Ok(())
     }
 
     /// Closes every connection, tells the servers, and does not wait for them.
@@ -431,14 +514,6 @@ fn configure(settings: &ClientSettings, ip: Option<IpAddr>) -> Result<quiche::Co
     // Servers open no requests.
     config.set_initial_max_streams_bidi(0);
     Ok(config)
-}
-
-/// `locals` with the address that the kernel would choose for `peer` first.
-fn default_route_first(mut locals: Vec<LocalAddress>, peer: SocketAddr) -> Vec<LocalAddress> {
-    if let Ok(source) = crate::netwatch::source_for(peer) {
-        locals.sort_by_key(|l| l.ip != source);
-    }
-    locals
 }
 
 impl App for Sessions {

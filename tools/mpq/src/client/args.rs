@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use mpq_decision::paths;
+use mpq_driver::facts::Named;
+use mpq_driver::facts::Selection;
 use mpq_driver::h3::client::ClientSettings;
-use mpq_driver::h3::client::Locals;
 use mpq_driver::h3::client::Verify;
 use mpq_driver::SocketOptions;
 
@@ -13,15 +15,34 @@ use crate::exit::Failure;
 use crate::identity::parse_fingerprint;
 use crate::transport::TransportArgs;
 
-use super::paths::parse_local;
-
 /// Paths, TLS, transport, and how much is said.
 #[derive(clap::Args, Debug)]
 pub struct ClientArgs {
-    /// Use only this local address or interface; the first is for the
-    /// handshake [default: every usable one]
-    #[arg(long = "path", value_name = "ADDR|IFNAME")]
-    pub paths: Vec<String>,
+    /// Use only this local address or interface, whenever it is there; the
+    /// first is for the handshake [default: every usable one]
+    #[arg(long = "path", value_name = "ADDR|IFNAME", value_parser = named)]
+    pub only: Vec<Named>,
+
+    /// Which paths to open, and what for; `mpq paths` lists the policies
+    #[arg(
+        long = "paths",
+        value_name = "NAME[:KEY=VALUE,...]",
+        default_value = "full-mesh"
+    )]
+    pub policy: paths::Choice,
+
+    /// This address or interface costs money (the system knows of modems)
+    #[arg(long, value_name = "ADDR|IFNAME", value_parser = named)]
+    pub metered: Vec<Named>,
+
+    /// Use this address or interface only while nothing else works
+    #[arg(long, value_name = "ADDR|IFNAME", value_parser = named)]
+    pub standby: Vec<Named>,
+
+    /// Try the next interface or server address for the handshake after this
+    /// long without an answer
+    #[arg(long, value_name = "MS", default_value_t = 250)]
+    pub attempt_delay: u64,
 
     /// Write a report to FILE [default: standard output]
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
@@ -61,17 +82,17 @@ pub struct ClientArgs {
     pub transport: TransportArgs,
 }
 
+fn named(text: &str) -> Result<Named, std::convert::Infallible> {
+    Ok(Named::parse(text))
+}
+
 impl ClientArgs {
     /// The settings these options stand for.
     pub fn settings(&self) -> Result<ClientSettings, Failure> {
-        let locals = if self.paths.is_empty() {
-            Locals::Auto
-        } else {
-            let mut locals = Vec::new();
-            for text in &self.paths {
-                locals.extend(parse_local(text)?);
-            }
-            Locals::Fixed(locals)
+        let locals = Selection {
+            only: self.only.clone(),
+            metered: self.metered.clone(),
+            standby: self.standby.clone(),
         };
         let verify = match (&self.pin, &self.trust_origin_ca_pem) {
             (Some(pin), _) => Verify::Pin(*pin),
@@ -85,6 +106,7 @@ impl ClientArgs {
             transport,
             verify,
             locals,
+            paths: self.policy,
             sockets: SocketOptions::default(),
         })
     }

@@ -23,6 +23,7 @@ use crate::exit::Failure;
 use crate::exit::INTERRUPTED;
 use crate::exit::LOCAL;
 use crate::exit::NETWORK;
+use crate::exit::USAGE;
 use crate::signals::StopRequests;
 
 pub use args::ClientArgs;
@@ -31,8 +32,9 @@ pub use paths::PathLog;
 /// How often paths are sampled.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Head start of one server address before the next is tried (RFC 8305).
-const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+/// How long an attempt that has heard from the server is waited for although a
+/// later one has succeeded.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The connections of one run of a command.
 pub struct Session<'a> {
@@ -78,13 +80,12 @@ impl<'a> Session<'a> {
         self.client.conn_mut(key)
     }
 
-    /// Connects to the server of `url`, racing its addresses.
+    /// Connects to the server of `url`, racing its addresses and ours.
     pub fn connect(&mut self, url: &Url) -> Result<ConnKey, Failure> {
-        let mut addresses = match self.args.connect_to {
+        let remotes = match self.args.connect_to {
             Some(address) => vec![address],
             None => url::resolve(url)?,
-        }
-        .into_iter();
+        };
         let host = url::host_name(url);
         let resumed = self
             .args
@@ -92,8 +93,13 @@ impl<'a> Session<'a> {
             .as_ref()
             .and_then(|file| std::fs::read(file).ok());
 
+        let pairs = self.client.handshake_pairs(&remotes);
+        self.check_named()?;
+        let mut pairs = pairs?.into_iter();
+        let delay = Duration::from_millis(self.args.attempt_delay);
         let mut attempts: Vec<ConnKey> = Vec::new();
         let mut next_attempt = Instant::now();
+        let mut patience = None;
         let mut failure = None;
         loop {
             attempts.retain(|&key| match self.client.close_reason(key) {
@@ -105,29 +111,31 @@ impl<'a> Session<'a> {
                 None => true,
             });
 
-            if Instant::now() >= next_attempt {
-                if let Some(address) = addresses.next() {
-                    match self.client.connect(&host, address, resumed.clone()) {
+            if Instant::now() >= next_attempt && !self.is_answered(&attempts) {
+                if let Some(pair) = pairs.next() {
+                    log::debug!("trying {} from {}", pair.remote, pair.local.ip);
+                    let session = resumed.clone();
+                    match self.client.connect_over(&host, pair, &remotes, session) {
                         Ok(key) => attempts.push(key),
                         Err(e) => {
                             failure = Some(e.into());
                             continue;
                         }
                     }
-                    next_attempt = Instant::now() + ATTEMPT_DELAY;
+                    next_attempt = Instant::now() + delay;
                 }
             }
-            if attempts.is_empty() && addresses.len() == 0 {
+            if attempts.is_empty() && pairs.len() == 0 {
                 return Err(failure
                     .unwrap_or_else(|| Failure::new(NETWORK, format!("{host} has no address"))));
             }
 
-            let winner = attempts.iter().copied().find(|&key| {
-                self.client
-                    .conn(key)
-                    .is_some_and(|conn| conn.quic.is_established())
+            let first = attempts.iter().position(|&key| self.is_established(key));
+            let is_best = first.is_some_and(|at| {
+                let until = *patience.get_or_insert_with(|| Instant::now() + PATIENCE);
+                !self.is_answered(&attempts[..at]) || Instant::now() >= until
             });
-            if let Some(winner) = winner {
+            if let Some(winner) = first.filter(|_| is_best).map(|at| attempts[at]) {
                 for key in attempts.into_iter().filter(|&key| key != winner) {
                     if let Some(conn) = self.client.conn_mut(key) {
                         // Done means that it is closing already.
@@ -138,12 +146,48 @@ impl<'a> Session<'a> {
                 self.note_single_path(winner);
                 return Ok(winner);
             }
-            self.step(None)?;
+            let until = (pairs.len() > 0).then_some(next_attempt);
+            self.step(until.into_iter().chain(patience).min())?;
         }
     }
 
+    fn is_established(&self, key: ConnKey) -> bool {
+        let conn = self.client.conn(key);
+        conn.is_some_and(|conn| conn.quic.is_established())
+    }
+
+    /// Whether the server has sent anything to one of these.
+    fn is_answered(&self, attempts: &[ConnKey]) -> bool {
+        let mut conns = attempts.iter().filter_map(|&key| self.client.conn(key));
+        conns.any(|conn| conn.quic.stats().recv > 0)
+    }
+
+    /// What the user named may come later, but not all of it.
+    fn check_named(&self) -> Result<(), Failure> {
+        let Some(facts) = self.client.facts() else {
+            return Ok(());
+        };
+        let missing: Vec<String> = facts.missing().map(ToString::to_string).collect();
+        if missing.len() == self.args.only.len() && !missing.is_empty() {
+            let missing = missing.join(", ");
+            return Err(Failure::new(
+                USAGE,
+                format!(
+                    "--path {missing}: neither an address nor an interface with one; \
+                     see `ip address`"
+                ),
+            ));
+        }
+        if !self.args.quiet {
+            for name in missing {
+                eprintln!("mpq: note: {name} has no address here yet; it is used when it has");
+            }
+        }
+        Ok(())
+    }
+
     fn note_single_path(&self, key: ConnKey) {
-        if self.args.paths.len() < 2 || self.args.quiet {
+        if self.args.only.len() < 2 || self.args.quiet {
             return;
         }
         let Some(conn) = self.client.conn(key) else {

@@ -1,55 +1,24 @@
 //! The paths of a run: which to use, and what they carried.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::time::Duration;
 use std::time::Instant;
 
 use mpq_driver::h3::client::Client;
-use mpq_driver::netwatch::addresses_of;
-use mpq_driver::netwatch::device_of;
 use mpq_driver::ConnKey;
-use mpq_driver::LocalAddress;
 
-use crate::exit::Failure;
-use crate::exit::LOCAL;
-use crate::exit::USAGE;
 use crate::progress::PathKey;
 use crate::progress::Progress;
 use crate::report::PathReport;
-
-/// The local addresses that `text`, an address or an interface, stands for.
-pub fn parse_local(text: &str) -> Result<Vec<LocalAddress>, Failure> {
-    if let Ok(ip) = text.parse::<IpAddr>() {
-        return Ok(vec![LocalAddress {
-            ip,
-            device: if ip.is_loopback() {
-                None
-            } else {
-                device_of(ip)
-            },
-        }]);
-    }
-
-    let addresses = addresses_of(text)
-        .map_err(|e| Failure::new(LOCAL, format!("cannot list the addresses: {e}")))?;
-    if addresses.is_empty() {
-        return Err(Failure::new(
-            USAGE,
-            format!(
-                "--path {text}: neither an address nor an interface with one; \
-                 see `ip address`"
-            ),
-        ));
-    }
-    Ok(addresses)
-}
+use crate::report::UnusedPath;
 
 /// Samples of every path of the connections followed.
 pub struct PathLog {
     began: Instant,
     conns: Vec<ConnKey>,
     paths: BTreeMap<PathKey, PathReport>,
+    /// Of the last sample of each connection.
+    unused: BTreeMap<usize, Vec<UnusedPath>>,
 }
 
 impl PathLog {
@@ -59,6 +28,7 @@ impl PathLog {
             began,
             conns: Vec::new(),
             paths: BTreeMap::new(),
+            unused: BTreeMap::new(),
         }
     }
 
@@ -80,6 +50,14 @@ impl PathLog {
             let Some(conn) = client.conn(key) else {
                 continue;
             };
+            let unused: Vec<_> = conn.unused_paths().iter().map(UnusedPath::from).collect();
+            let before = self.unused.insert(i, unused.clone()).unwrap_or_default();
+            for unused in unused
+                .iter()
+                .filter(|unused| !before.iter().any(|b| b.is_like(unused)))
+            {
+                log::info!("{unused}");
+            }
             for path in conn.paths() {
                 let report = self
                     .paths
@@ -130,6 +108,11 @@ impl PathLog {
                 (path.path_id, path.recv_bytes - before)
             })
             .collect()
+    }
+
+    /// Why there was no path from where there was none, as of the last sample.
+    pub fn unused(&self) -> Vec<UnusedPath> {
+        self.unused.values().flatten().cloned().collect()
     }
 
     /// What every path carried.

@@ -210,6 +210,7 @@ impl<'a> Run<'a> {
             seconds,
             goodput_bps: bytes as f64 * 8.0 / seconds,
             paths: self.session.log().reports(),
+            unused_paths: self.session.log().unused(),
         };
 
         if !self.args.client.quiet && !report.files.is_empty() {
@@ -217,7 +218,7 @@ impl<'a> Run<'a> {
                 "{bytes} bytes in {seconds:.2} s, {:.2} Mbit/s",
                 report.goodput_bps / 1e6
             );
-            print_paths(&report.paths);
+            print_paths(&report.paths, &report.unused_paths);
         }
 
         match &self.args.client.json {

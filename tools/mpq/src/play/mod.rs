@@ -331,7 +331,7 @@ fn report(args: &Args, session: &Session, player: &Player) -> Result<(), Failure
             report.mean_bitrate_bps / 1e6,
             report.switches
         );
-        print_paths(&report.paths);
+        print_paths(&report.paths, &session.log().unused());
     }
     match &args.client.json {
         Some(target) => write_json(target, &report),

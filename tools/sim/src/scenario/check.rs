@@ -229,6 +229,9 @@ fn check_flow(scenario: &Scenario, flow: &Flow, i: usize) -> Result<(), Problem>
     if let Err(reason) = quiche::check_scheduler_name(&flow.scheduler) {
         ensure(false, at("scheduler"), || reason.to_string())?;
     }
+    if let Err(reason) = flow.path_policy.parse::<mpq_decision::paths::Choice>() {
+        ensure(false, at("path_policy"), || reason.to_string())?;
+    }
     let kinds = [
         ("size", flow.size.is_some()),
         ("requests", flow.requests.is_some()),

@@ -199,6 +199,12 @@ pub struct Flow {
     /// Packet scheduler, by the name that `mpq get --sched` takes.
     #[serde(default = "default_scheduler")]
     pub scheduler: String,
+    /// Path policy, by the name that `mpq get --paths` takes.
+    #[serde(
+        default = "default_path_policy",
+        skip_serializing_if = "is_default_path_policy"
+    )]
+    pub path_policy: String,
     /// Which way the data goes.
     #[serde(default)]
     pub direction: Way,
@@ -367,6 +373,14 @@ fn default_idle_timeout() -> Text<Time> {
 
 fn default_cc() -> String {
     mpq_driver::TransportSettings::default().congestion_controller
+}
+
+fn default_path_policy() -> String {
+    mpq_decision::paths::POLICIES[0].name.to_owned()
+}
+
+fn is_default_path_policy(policy: &String) -> bool {
+    *policy == default_path_policy()
 }
 
 fn default_scheduler() -> String {

@@ -1,0 +1,152 @@
+//! `mpq paths`: the policies that decide which paths are opened, and what this host offers them.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use mpq_decision::paths::LocalAddr;
+use mpq_decision::paths::KEYS;
+use mpq_decision::paths::POLICIES;
+use mpq_driver::facts::Facts;
+use mpq_driver::facts::Selection;
+use serde::Serialize;
+
+use crate::exit::Failure;
+use crate::exit::LOCAL;
+use crate::report::write_json;
+
+/// List path policies, and the addresses that paths can be opened from here
+///
+/// What is listed can be given to --paths of `mpq get` and `mpq play`, and to path_policy in
+/// scenarios.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  mpq paths
+  mpq paths --to 192.0.2.1:443
+  mpq get --paths backup https://example.com/a
+  mpq get --paths full-mesh:metered=use,max=3 --metered wwan0 https://example.com/a")]
+pub struct Args {
+    /// Show which interface the system sends to this server by
+    #[arg(long, value_name = "ADDR:PORT")]
+    to: Option<SocketAddr>,
+
+    /// Write JSON to FILE [default: standard output]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = "-")]
+    json: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Listing {
+    policies: Vec<Named>,
+    rules: Vec<Rule>,
+    addresses: Vec<Address>,
+}
+
+#[derive(Serialize)]
+struct Named {
+    name: &'static str,
+    summary: &'static str,
+}
+
+#[derive(Serialize)]
+struct Rule {
+    name: &'static str,
+    values: &'static str,
+    about: &'static str,
+}
+
+#[derive(Serialize)]
+struct Address {
+    interface: String,
+    address: String,
+    up: bool,
+    /// Of the default route; nothing without one.
+    metric: Option<u32>,
+    tunnel: bool,
+    metered: bool,
+    strict_rp_filter: bool,
+    /// The system sends to the server by this interface.
+    is_route: bool,
+}
+
+/// Runs `mpq paths`.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let facts = Facts::new(Selection::default(), Instant::now())
+        .map_err(|e| Failure::new(LOCAL, format!("cannot list the addresses: {e}")))?;
+    let route = args.to.and_then(|to| facts.interface_to(to));
+    let policies = POLICIES.iter().map(|entry| Named {
+        name: entry.name,
+        summary: entry.summary,
+    });
+    let rules = KEYS.iter().map(|key| Rule {
+        name: key.name,
+        values: key.values,
+        about: key.about,
+    });
+    let address = |fact: &LocalAddr| Address {
+        interface: fact.interface.clone(),
+        address: fact.local.ip.to_string(),
+        up: fact.up,
+        metric: fact.metric,
+        tunnel: fact.tunnel,
+        metered: fact.metered,
+        strict_rp_filter: fact.strict_rp_filter,
+        is_route: route == Some(fact.local.if_index),
+    };
+    let listing = Listing {
+        policies: policies.collect(),
+        rules: rules.collect(),
+        addresses: facts.addresses().iter().map(address).collect(),
+    };
+    match &args.json {
+        Some(file) => write_json(file, &listing),
+        None => {
+            print!("{}", page(&listing));
+            Ok(())
+        }
+    }
+}
+
+fn page(listing: &Listing) -> String {
+    let mut page = String::from("Policies (--paths NAME):\n");
+    for policy in &listing.policies {
+        let _ = writeln!(page, "  {:<15} {}", policy.name, policy.summary);
+    }
+    page += "\nRules of all of them (--paths NAME:KEY=VALUE,...), the default first:\n";
+    for rule in &listing.rules {
+        let _ = writeln!(
+            page,
+            "  {:<15} {:<22} {}",
+            rule.name, rule.values, rule.about
+        );
+    }
+    page += "\nAddresses here:\n";
+    for address in &listing.addresses {
+        let metric = address
+            .metric
+            .map(|metric| format!("default route with metric {metric}"));
+        let notes = [
+            (!address.up).then(|| "down".to_owned()),
+            metric.or_else(|| Some("no default route".into())),
+            address.is_route.then(|| "the system's way".to_owned()),
+            address.tunnel.then(|| "tunnel".to_owned()),
+            address.metered.then(|| "metered".to_owned()),
+            address.strict_rp_filter.then(|| "rp_filter=1".to_owned()),
+        ];
+        let notes: Vec<_> = notes.into_iter().flatten().collect();
+        let _ = writeln!(
+            page,
+            "  {:<15} {:<22} {}",
+            address.interface,
+            address.address,
+            notes.join(", ")
+        );
+    }
+    if listing.addresses.is_empty() {
+        page += "  none that leads to a network\n";
+    }
+    page
+}

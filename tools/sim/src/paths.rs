@@ -1,0 +1,182 @@
+//! The path manager of a client in a scenario: the same as in the tools, told of the scenario's
+//! addresses.
+//!
+//! Each path of a flow is an interface with one address; the server has an address of its own on
+//! each, which the manager does not need to know.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use mpq_decision::paths::Action;
+use mpq_decision::paths::Event;
+use mpq_decision::paths::Local;
+use mpq_decision::paths::LocalAddr;
+use mpq_decision::paths::Manager;
+use mpq_decision::paths::Pair;
+use mpq_decision::PathId;
+use mpq_driver::multipath;
+use mpq_wire::model::Nanos;
+use quiche::Connection;
+use quiche::PathEvent;
+
+use crate::host;
+use crate::host::ClientEnd;
+use crate::host::NEVER;
+use crate::scenario::Flow;
+
+/// What a flow's client wants of its paths.
+pub struct ClientPaths {
+    manager: Manager,
+    connection: usize,
+    /// Names, and whether they stand by.
+    interfaces: Vec<(String, bool)>,
+    /// When the client begins and stops to want a path.
+    plan: Vec<(Nanos, usize, bool)>,
+    /// The manager knows whether the server agreed to several paths.
+    is_agreed: bool,
+    /// Path IDs in use, with their paths.
+    open: Vec<(u64, usize)>,
+    has_opened: bool,
+}
+
+impl ClientPaths {
+    /// Of a connection that begins at `now`.
+    ///
+    /// # Panics
+    /// If the flow's path policy was not checked.
+    pub fn new(flow: &Flow, connection: usize, now: Instant) -> ClientPaths {
+        let choice = flow.path_policy.parse().expect("a policy that was checked");
+        let paths = flow.paths.iter();
+        let mut plan = Vec::new();
+        for (path, of_flow) in flow.paths.iter().enumerate() {
+            let nanos = |time: Duration| time.as_nanos() as Nanos;
+            let start = of_flow.start.as_ref().map_or(0, |at| nanos(at.value.0));
+            plan.push((start, path, true));
+            plan.extend(
+                of_flow
+                    .stop
+                    .iter()
+                    .map(|at| (nanos(at.value.0), path, false)),
+            );
+        }
+        plan.sort_unstable();
+        let mut this = ClientPaths {
+            manager: Manager::new(&choice),
+            connection,
+            interfaces: paths.map(|path| (path.name.clone(), path.backup)).collect(),
+            plan,
+            is_agreed: false,
+            open: vec![(0, 0)],
+            has_opened: false,
+        };
+        let local = this.local(0, &ClientEnd::default());
+        let remote = host::address(connection, 0, false);
+        this.come(now, 0, &ClientEnd::default());
+        let pair = Pair { local, remote };
+        this.manager.on_event(now, Event::Began { pair });
+        this
+    }
+
+    /// Path IDs in use, with their paths.
+    pub fn open(&self) -> &[(u64, usize)] {
+        &self.open
+    }
+
+    /// Whether the client ever opened another path than that of the handshake.
+    pub fn has_opened(&self) -> bool {
+        self.has_opened
+    }
+
+    fn local(&self, path: usize, end: &ClientEnd) -> Local {
+        Local {
+            if_index: path as u32 + 1,
+            ip: end.local.on(self.connection, path).ip(),
+        }
+    }
+
+    /// The client may use its address on a path.
+    pub fn come(&mut self, now: Instant, path: usize, end: &ClientEnd) {
+        let (name, standby) = &self.interfaces[path];
+        let info = LocalAddr {
+            up: end.has_carrier,
+            standby: *standby,
+            named: Some(path as u32),
+            ..LocalAddr::new(self.local(path, end), name)
+        };
+        self.manager.on_event(now, Event::LocalAddr(info));
+    }
+
+    /// The address of the client on a path, or its carrier, is gone.
+    pub fn go(&mut self, now: Instant, path: usize, end: &ClientEnd) {
+        let local = self.local(path, end);
+        self.manager.on_event(now, Event::LocalGone(local));
+    }
+
+    /// The client does not want the path any more.
+    pub fn leave(&mut self, now: Instant, path: usize, end: &ClientEnd) {
+        let local = self.local(path, end);
+        self.manager.on_event(now, Event::Leave(local));
+    }
+
+    /// Something became of a path.
+    pub fn on_event(&mut self, now: Instant, event: &PathEvent) {
+        if let PathEvent::Abandoned { path_id, .. } = event {
+            self.open.retain(|(id, _)| id != path_id);
+        }
+        if let Some(fact) = multipath::fact(event) {
+            self.manager.on_event(now, fact);
+        }
+    }
+
+    /// Does what is due at `base + at`. Returns when there is more to do.
+    pub fn step(
+        &mut self,
+        quic: &mut Connection,
+        ends: &[ClientEnd],
+        base: Instant,
+        at: Nanos,
+    ) -> Nanos {
+        let now = base + Duration::from_nanos(at);
+        while let Some((_, path, comes)) = self.plan.first().copied().filter(|(t, ..)| *t <= at) {
+            self.plan.remove(0);
+            match comes {
+                true => self.come(now, path, &ends[path]),
+                false => self.leave(now, path, &ends[path]),
+            }
+        }
+        if quic.is_established() && !std::mem::replace(&mut self.is_agreed, true) {
+            let event = match quic.is_multipath() {
+                true => Event::Confirmed,
+                false => Event::SinglePath,
+            };
+            self.manager.on_event(now, event);
+        }
+        while let Some(action) = self.manager.next_action(now) {
+            let Action::Open(pair) = action else {
+                multipath::carry_out(quic, action);
+                continue;
+            };
+            let path = pair.local.if_index as usize - 1;
+            let local = ends[path].local.on(self.connection, path);
+            let remote = host::address(self.connection, path, false);
+            let event = match multipath::open_path(quic, local, remote) {
+                Ok(id) => {
+                    self.open.push((id, path));
+                    self.has_opened = true;
+                    let path = PathId(id);
+                    Event::Opened { path, pair }
+                }
+                Err(error) => Event::OpenFailed {
+                    pair,
+                    error: multipath::open_error(error),
+                },
+            };
+            self.manager.on_event(now, event);
+        }
+        let timer = self.manager.next_timer();
+        let timer = timer.map_or(NEVER, |t| {
+            t.saturating_duration_since(base).as_nanos() as Nanos
+        });
+        self.plan.first().map_or(timer, |(t, ..)| timer.min(*t))
+    }
+}
