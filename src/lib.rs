@@ -19,6 +19,7 @@
 //! real network, and the same events always give the same decisions.
 //!
 //! - [`registry`]: one entry per path ID, and who writes which field.
+//! - [`params`]: controllers and schedulers by name, with parameters.
 //! - [`cc`]: congestion control. [`cc::Group`] is what the transport calls; one controller per file.
 //! - [`sched`]: packet schedulers behind the [`sched::Scheduler`] trait; one scheduler per file.
 //! - [`health`]: finds a path that stopped delivering, well before a probe timeout would.
@@ -29,8 +30,20 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+/// A table of algorithms, one line for each: the module `x` is the file `x.rs`, and its `ENTRY` is
+/// what the table says of it.
+macro_rules! table_of_files {
+    ($(#[$doc:meta])* pub const $table:ident: &[$entry:ty] = [$($module:ident,)+];) => {
+        $(mod $module;)+
+
+        $(#[$doc])*
+        pub const $table: &[$entry] = &[$($module::ENTRY),+];
+    };
+}
+
 pub mod cc;
 pub mod health;
+pub mod params;
 mod path_map;
 pub mod paths;
 pub mod registry;

@@ -130,14 +130,14 @@ fn a_backup_path_is_spared() {
 
 #[test]
 fn it_can_be_turned_off() {
-    for name in ["min-rtt", "ecf"] {
+    for name in sched::SCHEDULERS.iter().map(|entry| entry.name) {
         assert_eq!(bench(&format!("{name}:tail=off")).duplicate(0, 1), None);
         assert!(bench(&format!("{name}:tail=on")).duplicate(0, 1).is_some());
     }
     let error = |text| sched::by_name(text).err().unwrap().to_string();
     assert_eq!(
         error("ecf:tail=of"),
-        "ecf has no parameter \"tail=of\"; use tail=on or tail=off"
+        "\"of\" is no value for tail of ecf; use one like tail=on (or off)"
     );
     assert_eq!(
         error("efc:tail=off"),

@@ -16,7 +16,7 @@ use super::members::members;
 use super::members::packets;
 use super::members::Member;
 use super::members::LEFT_OUT;
-use super::params::RE_ENTRY;
+use super::re_entry;
 use super::reno;
 use super::Ack;
 use super::Controller;
@@ -40,7 +40,7 @@ pub const ENTRY: Entry = Entry {
     use_when: "paths differ in congestion and it changes",
     avoid_when: "a path is long and fast: in growth it is Reno's kin",
     deviations: &[LEFT_OUT],
-    params: &[RE_ENTRY],
+    params: &[re_entry::PARAM],
     new: |_| Box::new(Balia),
 };
 

@@ -17,7 +17,7 @@ use std::time::Instant;
 use super::members::members;
 use super::members::packets;
 use super::members::LEFT_OUT;
-use super::params::RE_ENTRY;
+use super::re_entry;
 use super::reno;
 use super::Ack;
 use super::Controller;
@@ -40,7 +40,7 @@ pub const ENTRY: Entry = Entry {
         "a window keeps two packets, where the paper keeps one",
         LEFT_OUT,
     ],
-    params: &[RE_ENTRY],
+    params: &[re_entry::PARAM],
     new: |_| Box::new(Coupled),
 };
 

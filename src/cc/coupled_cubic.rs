@@ -51,7 +51,7 @@ use super::lia::Sums;
 use super::members::members;
 use super::members::packets;
 use super::members::Member;
-use super::params::RE_ENTRY;
+use super::re_entry;
 use super::reno;
 use super::Ack;
 use super::Change;
@@ -107,7 +107,7 @@ pub const ENTRY: Entry = Entry {
             &["auto", "large", "small"],
             "which paths run CUBIC; all or none instead of the large ones",
         ),
-        RE_ENTRY,
+        re_entry::PARAM,
     ],
     new: |settings| Box::new(CoupledCubic::new(settings)),
 };
@@ -386,11 +386,7 @@ mod tests {
     use super::*;
 
     fn with(text: &str) -> CoupledCubic {
-        let mut settings = Settings::defaults(ENTRY.params);
-        if !text.is_empty() {
-            settings = super::super::params::settings_of(&ENTRY, text).unwrap();
-        }
-        CoupledCubic::new(&settings)
+        CoupledCubic::new(&settings(&ENTRY, text))
     }
 
     fn joined(text: &str, paths: &Registry) -> CoupledCubic {

@@ -16,7 +16,7 @@
 use std::time::Instant;
 
 use super::members::members;
-use super::params::RE_ENTRY;
+use super::re_entry;
 use super::reno;
 use super::Ack;
 use super::Controller;
@@ -41,34 +41,17 @@ pub const ENTRY: Entry = Entry {
          flows",
         UNCOUNTED,
     ],
-    params: &[RE_ENTRY],
+    params: &[re_entry::PARAM],
     new: |_| Box::new(Ewtcp(|paths| 1.0 / (paths * paths))),
 };
 
-/// The entry of the weight as the MPMTP paper prints it.
-pub const PRINTED: Entry = Entry {
-    name: "ewtcp-printed",
-    coupled: true,
-    summary: "EWTCP with the weight as printed, 1/sqrt(N): takes N^(3/4) shares",
-    idea: "EWTCP with the weight that the MPMTP paper prints, to compare with its figures.",
-    source: "equation 2 of the MPMTP paper",
-    formula: "ack: w_r += a/w_r, a = 1/sqrt(N); loss: w_r = w_r/2",
-    use_when: "a published figure is to be redrawn",
-    avoid_when: "otherwise: two paths take 1.68 shares of a common bottleneck",
-    deviations: &[
-        "none on purpose: the printed weight is not fair, ewtcp has the corrected one",
-        UNCOUNTED,
-    ],
-    params: &[RE_ENTRY],
-    new: |_| Box::new(Ewtcp(|paths| 1.0 / paths.sqrt())),
-};
-
 /// What N leaves out.
-const UNCOUNTED: &str = "paths without an RTT sample, failed and abandoned ones are not in N";
+pub(super) const UNCOUNTED: &str =
+    "paths without an RTT sample, failed and abandoned ones are not in N";
 
 /// The controller: the weight of each path, by the number of paths.
 #[derive(Debug)]
-struct Ewtcp(fn(f64) -> f64);
+pub(super) struct Ewtcp(pub fn(f64) -> f64);
 
 impl Ewtcp {
     fn weight(&self, paths: &Registry, id: PathId) -> f64 {
@@ -96,27 +79,12 @@ mod tests {
     use super::super::testing::*;
     use super::*;
 
-    /// What one acked packet adds to each path's window, in bytes.
-    fn step(entry: &Entry, list: &[(u64, u64)]) -> f64 {
-        let now = Instant::now();
-        entry
-            .with_defaults()
-            .increase(now, &paths(list), PathId(0), &ack(now))
-    }
-
     #[test]
     fn the_weight_is_one_over_n_squared() {
         // 20 packets: Reno adds 1/20 packet = 50 bytes. N = 1, 2, 4: times 1, 1/4, 1/16.
         close(step(&ENTRY, &[(20, 50)]), 50.0);
         close(step(&ENTRY, &[(20, 50), (9, 10)]), 12.5);
         close(step(&ENTRY, &[(20, 50), (9, 10), (9, 10), (9, 10)]), 3.125);
-    }
-
-    #[test]
-    fn the_printed_weight_is_one_over_the_root_of_n() {
-        // N = 4: 1/2.
-        close(step(&PRINTED, &[(20, 50)]), 50.0);
-        close(step(&PRINTED, &[(20, 50), (9, 10), (9, 10), (9, 10)]), 25.0);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use std::time::Instant;
 use super::members::members;
 use super::members::packets;
 use super::members::LEFT_OUT;
-use super::params::RE_ENTRY;
+use super::re_entry;
 use super::reno;
 use super::Ack;
 use super::Controller;
@@ -46,7 +46,7 @@ pub const ENTRY: Entry = Entry {
         "a path is long and fast (Coupled CUBIC fills it), or congestion must leave the bad \
                  path entirely (OLIA, BALIA)",
     deviations: &[LEFT_OUT],
-    params: &[RE_ENTRY],
+    params: &[re_entry::PARAM],
     new: |_| Box::new(Lia),
 };
 

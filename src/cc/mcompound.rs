@@ -31,7 +31,7 @@ use super::compound::Rule;
 use super::compound::Thetas;
 use super::compound::PARAMS;
 use super::members::packets;
-use super::params::RE_ENTRY;
+use super::re_entry;
 use super::shares::Shares;
 use super::Ack;
 use super::Change;
@@ -66,7 +66,13 @@ pub const ENTRY: Entry = Entry {
         "gamma is shared by theta3, so the connection's backlog stays gamma packets",
     ],
     params: &[
-        PARAMS[0], PARAMS[1], PARAMS[2], PARAMS[3], PARAMS[4], PARAMS[5], RE_ENTRY,
+        PARAMS[0],
+        PARAMS[1],
+        PARAMS[2],
+        PARAMS[3],
+        PARAMS[4],
+        PARAMS[5],
+        re_entry::PARAM,
     ],
     new: |settings| Box::new(MCompound::new(settings)),
 };

@@ -13,59 +13,33 @@
 //! | `delay`               | queueing delay, one-way or from round trips                      |
 //! | `bottlenecks`         | which paths share one (DC-LEDBAT)                                |
 //! | `binomial`            | SQRT, IIAD and their coupled forms                               |
-//! | `params`, `trace`     | parameters by name; what was decided                             |
+//! | `trace`               | what was decided                                                 |
 //!
-//! To add a controller: one file here, its `mod` line, and one line in [`CONTROLLERS`].
+//! To add a controller: one file here, and one line in [`CONTROLLERS`].
 
-mod balia;
 mod binomial;
 mod bottlenecks;
-mod compound;
-mod coupled;
-mod coupled_cubic;
-mod cubic;
-mod dc_ledbat;
 mod delay;
-mod ewtcp;
-mod fast;
-mod fledbat;
-mod hybla;
 mod hystart;
-mod iiad;
-mod ledbat;
-mod lia;
-mod mcompound;
 mod members;
-mod mpcubic;
-mod mpfast;
-mod mpiiad;
-mod mpmtp;
-mod mpsqrt;
-mod olia;
-mod params;
 mod re_entry;
-mod reno;
-mod scalable;
 mod shares;
-mod sqrt;
 #[cfg(test)]
 mod testing;
 mod trace;
-mod vegas;
 mod window;
-mod wvegas;
 
 use std::fmt;
 use std::time::Duration;
 use std::time::Instant;
 
+pub use crate::params::InvalidChoice;
+use crate::params::Listed;
+pub use crate::params::Param;
+pub use crate::params::Settings;
+pub use crate::params::Unit;
 use crate::registry::PathId;
 use crate::registry::Registry;
-pub use params::Choice;
-pub use params::InvalidChoice;
-pub use params::Param;
-pub use params::Settings;
-pub use params::Unit;
 pub use trace::Phase;
 pub use trace::Trace;
 pub use window::Group;
@@ -106,35 +80,69 @@ impl Entry {
     }
 }
 
-/// Every controller there is: first those that treat each path by itself, then the coupled ones.
-pub const CONTROLLERS: &[Entry] = &[
-    reno::ENTRY,
-    cubic::ENTRY,
-    hybla::ENTRY,
-    scalable::ENTRY,
-    vegas::ENTRY,
-    compound::ENTRY,
-    fast::ENTRY,
-    ledbat::ENTRY,
-    fledbat::ENTRY,
-    sqrt::ENTRY,
-    iiad::ENTRY,
-    ewtcp::ENTRY,
-    ewtcp::PRINTED,
-    coupled::ENTRY,
-    lia::ENTRY,
-    olia::ENTRY,
-    balia::ENTRY,
-    wvegas::ENTRY,
-    mpcubic::ENTRY,
-    mpsqrt::ENTRY,
-    mpiiad::ENTRY,
-    mpfast::ENTRY,
-    coupled_cubic::ENTRY,
-    mcompound::ENTRY,
-    mpmtp::ENTRY,
-    dc_ledbat::ENTRY,
-];
+impl Listed for Entry {
+    const KIND: &'static str = "congestion controller";
+    const TABLE: &'static [Entry] = CONTROLLERS;
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn params(&self) -> &'static [Param] {
+        self.params
+    }
+}
+
+/// A controller from [`CONTROLLERS`] and its parameters: `lia`, `dc-ledbat:ret=10s,zeta=1`.
+pub type Choice = crate::params::Choice<Entry>;
+
+impl Choice {
+    /// What the shared machinery does for it, besides what the transport decides.
+    pub fn options(&self) -> Options {
+        let re_entry = re_entry::PARAM.name;
+        Options {
+            re_entry: self.settings().has(re_entry) && self.settings().word(re_entry) == "on",
+            ..Options::default()
+        }
+    }
+
+    /// A fresh controller, for one connection. Put it into a [`Group`] with [`Choice::options`].
+    pub fn controller(&self) -> Box<dyn Controller> {
+        (self.entry().new)(self.settings())
+    }
+}
+
+table_of_files! {
+    /// Every controller there is: first those that treat each path by itself, then the coupled ones.
+    pub const CONTROLLERS: &[Entry] = [
+        reno,
+        cubic,
+        hybla,
+        scalable,
+        vegas,
+        compound,
+        fast,
+        ledbat,
+        fledbat,
+        sqrt,
+        iiad,
+        ewtcp,
+        ewtcp_printed,
+        coupled,
+        lia,
+        olia,
+        balia,
+        wvegas,
+        mpcubic,
+        mpsqrt,
+        mpiiad,
+        mpfast,
+        coupled_cubic,
+        mcompound,
+        mpmtp,
+        dc_ledbat,
+    ];
+}
 
 /// The controller that `text` describes, fresh for one connection; see [`Choice`].
 ///

@@ -24,7 +24,7 @@ use super::cubic::Flow;
 use super::cubic::Gains;
 use super::cubic::Growth;
 use super::cubic::C;
-use super::params::RE_ENTRY;
+use super::re_entry;
 use super::shares::Shares;
 use super::Ack;
 use super::Change;
@@ -55,7 +55,7 @@ pub const ENTRY: Entry = Entry {
         "the fast recovery over several paths is left out: QUIC acknowledges each path by \
          itself",
     ],
-    params: &[RE_ENTRY],
+    params: &[re_entry::PARAM],
     new: |_| Box::<MpCubic>::default(),
 };
 

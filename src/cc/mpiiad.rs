@@ -4,7 +4,7 @@
 
 use super::binomial::Binomial;
 use super::iiad::IIAD;
-use super::params::RE_ENTRY;
+use super::re_entry;
 use super::Entry;
 
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
@@ -23,7 +23,7 @@ pub const ENTRY: Entry = Entry {
          one flow; the decrease is IIAD's",
         "the increase is per round trip, as that of IIAD",
     ],
-    params: &[RE_ENTRY],
+    params: &[re_entry::PARAM],
     new: |_| Box::new(Binomial::coupled(IIAD)),
 };
 

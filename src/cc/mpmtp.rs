@@ -63,7 +63,7 @@ use super::members::members;
 use super::members::packets;
 use super::members::secs;
 use super::members::Member;
-use super::params::RE_ENTRY;
+use super::re_entry;
 use super::reno;
 use super::Ack;
 use super::Change;
@@ -131,7 +131,7 @@ pub const ENTRY: Entry = Entry {
             [1.0, 8.0, 100.0],
             "and as a fraction of the minimum RTT: 1/8",
         ),
-        RE_ENTRY,
+        re_entry::PARAM,
     ],
     new: |settings| Box::new(MpMtp::new(settings)),
 };
@@ -593,7 +593,7 @@ mod tests {
     }
 
     fn joined(text: &str) -> MpMtp {
-        let mut mpmtp = MpMtp::new(&super::super::params::settings_of(&ENTRY, text).unwrap());
+        let mut mpmtp = MpMtp::new(&settings(&ENTRY, text));
         mpmtp.on_path_added(Instant::now(), PathId(0));
         mpmtp
     }

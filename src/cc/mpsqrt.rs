@@ -3,7 +3,7 @@
 //! See [`Binomial`] for the equations and for the choice of delta.
 
 use super::binomial::Binomial;
-use super::params::RE_ENTRY;
+use super::re_entry;
 use super::sqrt::SQRT;
 use super::Entry;
 
@@ -23,7 +23,7 @@ pub const ENTRY: Entry = Entry {
          one flow; the decrease is SQRT's",
         "the increase is per round trip, as that of SQRT",
     ],
-    params: &[RE_ENTRY],
+    params: &[re_entry::PARAM],
     new: |_| Box::new(Binomial::coupled(SQRT)),
 };
 

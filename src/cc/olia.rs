@@ -28,7 +28,7 @@ use super::members::members;
 use super::members::packets;
 use super::members::Member;
 use super::members::LEFT_OUT;
-use super::params::RE_ENTRY;
+use super::re_entry;
 use super::reno;
 use super::Ack;
 use super::Controller;
@@ -57,7 +57,7 @@ pub const ENTRY: Entry = Entry {
          window is two packets",
         LEFT_OUT,
     ],
-    params: &[RE_ENTRY],
+    params: &[re_entry::PARAM],
     new: |_| Box::new(Olia),
 };
 

@@ -35,7 +35,16 @@ use std::time::Duration;
 
 use super::hystart::rtt_thresh;
 use super::hystart::N_RTT_SAMPLE;
+use super::Param;
 use crate::registry::Rtt;
+
+/// The parameter of every coupled controller that goes by losses
+/// ([`Options::re_entry`](super::Options::re_entry)).
+pub const PARAM: Param = Param::choice(
+    "re-entry",
+    &["on", "off"],
+    "whether a path that an unlucky loss stopped in slow start goes on while it shows no queue",
+);
 
 /// Clean round trips before the first re-entry. At a drop-tail queue that losses have emptied, flows
 /// in congestion avoidance need about as many to show again.

@@ -4,12 +4,24 @@ use std::time::Duration;
 use std::time::Instant;
 
 use super::Ack;
+use super::Choice;
+use super::Entry;
 use super::Round;
+use super::Settings;
 use crate::registry::PathId;
 use crate::registry::Registry;
 use crate::registry::Rtt;
 
 pub const MSS: u64 = 1000;
+
+/// The settings that `list` gives a controller, `key=value,key=value` or nothing.
+pub fn settings(entry: &Entry, list: &str) -> Settings {
+    let text = match list {
+        "" => entry.name.to_owned(),
+        _ => format!("{}:{list}", entry.name),
+    };
+    *text.parse::<Choice>().unwrap().settings()
+}
 
 /// Paths of (packets, RTT in ms), 1000 bytes a packet, in congestion avoidance.
 pub fn paths(list: &[(u64, u64)]) -> Registry {
@@ -43,6 +55,14 @@ pub fn round(rtt_ms: u64) -> Round {
         mean_rtt: Duration::from_millis(rtt_ms),
         limited: true,
     }
+}
+
+/// What one acked packet adds to the window of the first of `list`, in bytes.
+pub fn step(entry: &Entry, list: &[(u64, u64)]) -> f64 {
+    let now = Instant::now();
+    entry
+        .with_defaults()
+        .increase(now, &paths(list), PathId(0), &ack(now))
 }
 
 /// Equal but for rounding.

@@ -22,16 +22,27 @@
 use std::time::Duration;
 use std::time::Instant;
 
+use super::min_rtt::MinRtt;
+use super::tail;
 use super::Ask;
-use super::MinRtt;
+use super::Entry;
 use super::Pick;
 use super::Scheduler;
 use super::View;
 use crate::registry::PathState;
 
+/// The entry in [`SCHEDULERS`](super::SCHEDULERS).
+pub const ENTRY: Entry = Entry {
+    name: "ecf",
+    summary: "min-rtt, but the next path is left alone if the end would come later with it",
+    source: "Lim, Nahum, Towsley and Gibbens, ECF, CoNEXT 2017",
+    params: &[tail::PARAM],
+    new: |_| Box::<Ecf>::default(),
+};
+
 /// The scheduler.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Ecf {
+#[derive(Debug, Default)]
+struct Ecf {
     min_rtt: MinRtt,
 
     /// The last decision was to wait.

@@ -17,7 +17,9 @@
 use std::time::Duration;
 use std::time::Instant;
 
+use super::tail;
 use super::Ask;
+use super::Entry;
 use super::Pick;
 use super::Scheduler;
 use super::View;
@@ -36,9 +38,18 @@ const TIE_FRACTION: u32 = 16;
 /// In flight on a path without an RTT sample, and per pick when little is left to send.
 const SMALL_BURST_PACKETS: u64 = 2;
 
+/// The entry in [`SCHEDULERS`](super::SCHEDULERS).
+pub const ENTRY: Entry = Entry {
+    name: "min-rtt",
+    summary: "the path with the least RTT that has room, the next one when it is full",
+    source: "the default scheduler of the MPTCP kernels; the refinements are ours",
+    params: &[tail::PARAM],
+    new: |_| Box::<MinRtt>::default(),
+};
+
 /// The scheduler.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct MinRtt {
+#[derive(Debug, Default)]
+pub(super) struct MinRtt {
     last_pick: Option<PathId>,
 }
 

@@ -4,25 +4,22 @@
 //! or a reason to wait. A scheduler sees the paths through a [`View`], which shows only the best
 //! non-empty [`Tier`]: failed and backup paths do not exist for it while better ones do.
 //!
-//! To add a scheduler: one file here, its `mod` line, one variant of [`Kind`], one line in [`SCHEDULERS`].
+//! To add a scheduler: one file here, and one line in [`SCHEDULERS`].
 
-mod choice;
-mod ecf;
-mod min_rtt;
 mod tail;
 mod view;
 
+use std::fmt;
 use std::time::Duration;
 use std::time::Instant;
 
 use crate::health::Health;
 use crate::registry::PathId;
 
-pub use choice::by_name;
-pub use choice::Choice;
-pub use choice::InvalidChoice;
-pub use ecf::Ecf;
-pub use min_rtt::MinRtt;
+pub use crate::params::InvalidChoice;
+use crate::params::Listed;
+use crate::params::Param;
+use crate::params::Settings;
 pub use view::Connection;
 pub use view::HeadStream;
 pub use view::Tier;
@@ -235,7 +232,7 @@ pub enum Event {
 }
 
 /// Chooses the path of each burst. A pure state machine: the time is an argument.
-pub trait Scheduler {
+pub trait Scheduler: fmt::Debug + Send + Sync {
     /// Where to send what `ask` names. Never a path that the view does not show, or one without
     /// room.
     fn pick(&mut self, now: Instant, view: &View, ask: &Ask) -> Pick;
@@ -268,54 +265,74 @@ pub struct Entry {
     pub name: &'static str,
     /// One line for `--help`.
     pub summary: &'static str,
+    /// The document that defines it.
+    pub source: &'static str,
+    /// Its parameters; see [`Choice`].
+    pub params: &'static [Param],
     /// Makes a fresh scheduler for one connection.
-    pub new: fn() -> Kind,
+    pub new: fn(&Settings) -> Box<dyn Scheduler>,
 }
 
-/// Every scheduler there is.
-pub const SCHEDULERS: &[Entry] = &[
-    Entry {
-        name: "min-rtt",
-        summary: "the path with the least RTT that has room, the next one when it is full",
-        new: || Kind::MinRtt(MinRtt::default()),
-    },
-    Entry {
-        name: "ecf",
-        summary: "min-rtt, but the next path is left alone if the end would come later with it",
-        new: || Kind::Ecf(Ecf::default()),
-    },
-];
+impl Listed for Entry {
+    const KIND: &'static str = "scheduler";
+    const TABLE: &'static [Entry] = SCHEDULERS;
 
-/// Our schedulers behind one type, so that a pick costs a jump and not a virtual call.
-pub enum Kind {
-    /// Least RTT first.
-    MinRtt(MinRtt),
-    /// Earliest completion first.
-    Ecf(Ecf),
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn params(&self) -> &'static [Param] {
+        self.params
+    }
 }
 
-impl Kind {
-    fn inner(&mut self) -> &mut dyn Scheduler {
-        match self {
-            Kind::MinRtt(scheduler) => scheduler,
-            Kind::Ecf(scheduler) => scheduler,
+table_of_files! {
+    /// Every scheduler there is; the first is the default.
+    pub const SCHEDULERS: &[Entry] = [
+        min_rtt,
+        ecf,
+    ];
+}
+
+/// A scheduler from [`SCHEDULERS`] and its parameters: `min-rtt`, `ecf:tail=off`.
+pub type Choice = crate::params::Choice<Entry>;
+
+impl Choice {
+    /// A fresh scheduler, for one connection.
+    pub fn scheduler(&self) -> Chosen {
+        let tail = tail::PARAM.name;
+        Chosen {
+            scheduler: (self.entry().new)(self.settings()),
+            tail: self.settings().has(tail) && self.settings().word(tail) == "on",
         }
     }
 }
 
+impl Default for Choice {
+    fn default() -> Self {
+        Choice::defaults(&SCHEDULERS[0])
+    }
+}
+
+/// The scheduler that `text` describes, fresh for one connection; see [`Choice`].
+///
+/// # Errors
+/// [`InvalidChoice`] lists what would be accepted.
+pub fn by_name(text: &str) -> Result<Chosen, InvalidChoice> {
+    Ok(text.parse::<Choice>()?.scheduler())
+}
+
 /// A scheduler, as a [`Choice`] wants it.
+#[derive(Debug)]
 pub struct Chosen {
-    kind: Kind,
-    /// Whether it may order copies.
+    scheduler: Box<dyn Scheduler>,
+    /// Whether it may order copies of the tail.
     tail: bool,
 }
 
 impl Scheduler for Chosen {
     fn pick(&mut self, now: Instant, view: &View, ask: &Ask) -> Pick {
-        match &mut self.kind {
-            Kind::MinRtt(scheduler) => scheduler.pick(now, view, ask),
-            Kind::Ecf(scheduler) => scheduler.pick(now, view, ask),
-        }
+        self.scheduler.pick(now, view, ask)
     }
 
     fn duplicate(
@@ -326,19 +343,16 @@ impl Scheduler for Chosen {
         from: PathId,
     ) -> Option<CopyOrder> {
         match self.tail {
-            true => self.kind.inner().duplicate(now, view, spare, from),
+            true => self.scheduler.duplicate(now, view, spare, from),
             false => None,
         }
     }
 
     fn on_event(&mut self, now: Instant, view: &View, event: &Event) {
-        self.kind.inner().on_event(now, view, event);
+        self.scheduler.on_event(now, view, event);
     }
 
     fn next_wake(&self) -> Option<Instant> {
-        match &self.kind {
-            Kind::MinRtt(scheduler) => scheduler.next_wake(),
-            Kind::Ecf(scheduler) => scheduler.next_wake(),
-        }
+        self.scheduler.next_wake()
     }
 }

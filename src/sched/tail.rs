@@ -21,9 +21,17 @@ use std::time::Instant;
 
 use super::CopyOrder;
 use super::View;
+use crate::params::Param;
 use crate::registry::PathId;
 use crate::registry::PathState;
 use crate::registry::Rtt;
+
+/// The parameter of every scheduler that copies tails.
+pub(super) const PARAM: Param = Param::choice(
+    "tail",
+    &["on", "off"],
+    "whether an idle path repeats the end of what waits in the queue of another one",
+);
 
 /// One byte in this many may be a copy, beyond [`ALLOWANCE_BYTES`].
 const SHARE: u64 = 20;

@@ -325,10 +325,20 @@ impl Draw {
         }
     }
 
+    /// Any of them, with copies of the tail or without.
+    fn scheduler(&mut self) -> String {
+        let mut names: Vec<String> = quiche::schedulers()
+            .flat_map(|(name, _)| [name.to_owned(), format!("{name}:tail=off")])
+            .collect();
+        names.sort();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        self.one_of(&names).to_owned()
+    }
+
     fn flow(&mut self, text: &mut String, paths: usize, idle_timeout_ms: u64) {
         let controllers: Vec<&str> = quiche::cc_algorithms().map(|(name, _)| name).collect();
         let cc = self.one_of(&controllers);
-        let scheduler = self.one_of(&["ecf", "ecf:tail=off", "min-rtt", "min-rtt:tail=off"]);
+        let scheduler = self.scheduler();
         let _ = write!(
             text,
             "\n[[flow]]\nname = \"f\"\ncc = \"{cc}\"\nscheduler = \"{scheduler}\"\n\

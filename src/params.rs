@@ -1,15 +1,13 @@
-//! Parameters of controllers: `name:key=value,key=value`, as in `dc-ledbat:ret=10s,zeta=1`.
+//! Algorithms by name with their parameters: `name:key=value,key=value`, as in
+//! `dc-ledbat:ret=10s,zeta=1` or `ecf:tail=off`.
 //!
-//! A controller declares its parameters in its [`Entry`] with unit, default and range; text becomes
-//! [`Settings`] here, once for all of them. Whatever a paper leaves open is such a parameter.
+//! A controller or scheduler declares its parameters in its entry with unit, default and range;
+//! text becomes a [`Choice`] here, once for all of them. Whatever a paper leaves open is such a
+//! parameter.
 
 use std::fmt;
 use std::str::FromStr;
 
-use super::Controller;
-use super::Entry;
-use super::Options;
-use super::CONTROLLERS;
 use crate::UnknownName;
 
 /// How a parameter's value is written.
@@ -37,7 +35,7 @@ impl fmt::Display for Unit {
     }
 }
 
-/// One parameter of a controller.
+/// One parameter of an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Param {
     /// The key before `=`.
@@ -56,7 +54,7 @@ pub struct Param {
 
 impl Param {
     /// A parameter without a unit.
-    pub(super) const fn number(
+    pub(crate) const fn number(
         name: &'static str,
         [min, default, max]: [f64; 3],
         about: &'static str,
@@ -72,7 +70,7 @@ impl Param {
     }
 
     /// A parameter in packets.
-    pub(super) const fn packets(name: &'static str, range: [f64; 3], about: &'static str) -> Param {
+    pub(crate) const fn packets(name: &'static str, range: [f64; 3], about: &'static str) -> Param {
         Param {
             unit: Unit::Packets,
             ..Param::number(name, range, about)
@@ -80,7 +78,7 @@ impl Param {
     }
 
     /// A parameter that is a time; the range is in seconds.
-    pub(super) const fn time(name: &'static str, range: [f64; 3], about: &'static str) -> Param {
+    pub(crate) const fn time(name: &'static str, range: [f64; 3], about: &'static str) -> Param {
         Param {
             unit: Unit::Time,
             ..Param::number(name, range, about)
@@ -88,7 +86,7 @@ impl Param {
     }
 
     /// A choice between words; the first is the default.
-    pub(super) const fn choice(
+    pub(crate) const fn choice(
         name: &'static str,
         words: &'static [&'static str],
         about: &'static str,
@@ -139,14 +137,6 @@ impl Param {
     }
 }
 
-/// The parameter of every coupled controller that goes by losses: a path whose slow start an unlucky
-/// loss has ended may go on with it ([`Options::re_entry`]).
-pub(super) const RE_ENTRY: Param = Param::choice(
-    "re-entry",
-    &["on", "off"],
-    "whether a path that an unlucky loss stopped in slow start goes on while it shows no queue",
-);
-
 /// Without the error that a change of the unit makes.
 fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
@@ -168,30 +158,42 @@ impl fmt::Display for Param {
     }
 }
 
-/// A value for each parameter of one controller.
-#[derive(Clone, Debug)]
+/// The most parameters that an algorithm has.
+const MAX_PARAMS: usize = 16;
+
+/// A value for each parameter of one algorithm. Held inline, so that choices can be copied.
+#[derive(Clone, Copy, Debug)]
 pub struct Settings {
     params: &'static [Param],
-    values: Vec<f64>,
+    values: [f64; MAX_PARAMS],
 }
 
 impl Settings {
     /// The defaults of `params`.
+    ///
+    /// # Panics
+    /// If there are more than 16.
     pub fn defaults(params: &'static [Param]) -> Settings {
-        Settings {
-            params,
-            values: params.iter().map(|param| param.default).collect(),
+        let mut values = [0.0; MAX_PARAMS];
+        for (value, param) in values[..params.len()].iter_mut().zip(params) {
+            *value = param.default;
         }
+        Settings { params, values }
     }
 
     fn index(&self, name: &str) -> Option<usize> {
         self.params.iter().position(|param| param.name == name)
     }
 
+    /// Whether there is a parameter called `name`.
+    pub fn has(&self, name: &str) -> bool {
+        self.index(name).is_some()
+    }
+
     /// The value of parameter `name`; seconds for times.
     ///
     /// # Panics
-    /// If the controller declares no such parameter.
+    /// If the algorithm declares no such parameter.
     pub fn get(&self, name: &str) -> f64 {
         let index = self.index(name).expect("a parameter of the entry");
         self.values[index]
@@ -200,7 +202,7 @@ impl Settings {
     /// The word that parameter `name` is set to.
     ///
     /// # Panics
-    /// If the controller declares no such choice.
+    /// If the algorithm declares no such choice.
     pub fn word(&self, name: &str) -> &'static str {
         let index = self.index(name).expect("a parameter of the entry");
         match self.params[index].unit {
@@ -210,72 +212,122 @@ impl Settings {
     }
 }
 
-/// A controller and a value for each of its parameters, chosen once for many connections.
+/// An algorithm in a table from which one is chosen by name: what [`Choice`] needs of its entry.
+pub trait Listed: fmt::Debug + Sized + 'static {
+    /// What the algorithms of the table are, for error messages.
+    const KIND: &'static str;
+
+    /// Every algorithm there is, the default first if there is one.
+    const TABLE: &'static [Self];
+
+    /// The name in configuration files and on command lines.
+    fn name(&self) -> &'static str;
+
+    /// Its parameters.
+    fn params(&self) -> &'static [Param];
+}
+
+/// An algorithm and a value for each of its parameters, chosen once for many connections.
 ///
 /// Written as a name, or as a name and parameters: `lia`, `dc-ledbat:ret=10s,zeta=1`. What is not
 /// given keeps its default.
 ///
 /// # Errors
 /// Parsing fails with an [`InvalidChoice`], which lists what would be accepted: the names, or the
-/// controller's parameters with their ranges.
-#[derive(Clone, Debug)]
-pub struct Choice {
-    entry: &'static Entry,
+/// algorithm's parameters with their ranges.
+#[derive(Debug)]
+pub struct Choice<E: 'static> {
+    entry: &'static E,
     settings: Settings,
 }
 
-impl Choice {
-    /// What was chosen, from [`CONTROLLERS`].
-    pub fn entry(&self) -> &'static Entry {
-        self.entry
-    }
-
-    /// What the shared machinery does for it, besides what the transport decides.
-    pub fn options(&self) -> Options {
-        let declared = self.settings.index(RE_ENTRY.name).is_some();
-        Options {
-            re_entry: declared && self.settings.word(RE_ENTRY.name) == "on",
-            ..Options::default()
-        }
-    }
-
-    /// A fresh controller, for one connection. Put it into a [`Group`](super::Group) with
-    /// [`Choice::options`].
-    pub fn controller(&self) -> Box<dyn Controller> {
-        (self.entry.new)(&self.settings)
+// Derived, these would ask the same of `E`.
+impl<E> Clone for Choice<E> {
+    fn clone(&self) -> Self {
+        *self
     }
 }
 
-impl FromStr for Choice {
+impl<E> Copy for Choice<E> {}
+
+impl<E: Listed> Choice<E> {
+    /// `entry` with its parameters at their defaults.
+    pub fn defaults(entry: &'static E) -> Self {
+        Choice {
+            entry,
+            settings: Settings::defaults(entry.params()),
+        }
+    }
+
+    /// What was chosen.
+    pub fn entry(&self) -> &'static E {
+        self.entry
+    }
+
+    /// The values of its parameters.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Sets what `list` gives, `key=value,key=value`.
+    fn set(&mut self, list: &str) -> Result<(), InvalidChoice> {
+        let (algorithm, params) = (self.entry.name(), self.entry.params());
+        let mut given = [false; MAX_PARAMS];
+        for item in list.split(',') {
+            let (key, value) = item.split_once('=').unwrap_or((item, ""));
+            let Some(index) = self.settings.index(key) else {
+                return Err(InvalidChoice::Key {
+                    algorithm,
+                    key: key.to_owned(),
+                    params,
+                });
+            };
+            let param = &params[index];
+            self.settings.values[index] = param.parse(value).ok_or(InvalidChoice::Value {
+                algorithm,
+                param: *param,
+                value: value.to_owned(),
+            })?;
+            if std::mem::replace(&mut given[index], true) {
+                return Err(InvalidChoice::Twice {
+                    algorithm,
+                    key: param.name,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<E: Listed> FromStr for Choice<E> {
     type Err = InvalidChoice;
 
-    fn from_str(text: &str) -> Result<Choice, InvalidChoice> {
+    fn from_str(text: &str) -> Result<Self, InvalidChoice> {
         let (name, list) = match text.split_once(':') {
             Some((name, list)) => (name, Some(list)),
             None => (text, None),
         };
-        let Some(entry) = CONTROLLERS.iter().find(|entry| entry.name == name) else {
-            let valid = CONTROLLERS.iter().map(|entry| entry.name);
-            let error = UnknownName::new("congestion controller", name, valid);
-            return Err(InvalidChoice::Name(error));
+        let Some(entry) = E::TABLE.iter().find(|entry| entry.name() == name) else {
+            let valid = E::TABLE.iter().map(E::name);
+            return Err(InvalidChoice::Name(UnknownName::new(E::KIND, name, valid)));
         };
-        let settings = match list {
-            Some(list) => settings_of(entry, list)?,
-            None => Settings::defaults(entry.params),
-        };
-        Ok(Choice { entry, settings })
+        let mut choice = Choice::defaults(entry);
+        match list {
+            Some(list) => choice.set(list).map(|()| choice),
+            None => Ok(choice),
+        }
     }
 }
 
-/// Why a text names no controller, and what would.
+/// Why a text chooses nothing, and what would.
 #[derive(Clone, Debug, PartialEq)]
 pub enum InvalidChoice {
-    /// No controller has the name.
+    /// Nothing has the name.
     Name(UnknownName),
-    /// The controller has no parameter of that name.
+    /// It has no parameter of that name.
     Key {
-        /// The controller.
-        controller: &'static str,
+        /// Which algorithm.
+        algorithm: &'static str,
         /// What was given.
         key: String,
         /// What it has.
@@ -283,8 +335,8 @@ pub enum InvalidChoice {
     },
     /// The value is malformed, out of range, or missing.
     Value {
-        /// The controller.
-        controller: &'static str,
+        /// Which algorithm.
+        algorithm: &'static str,
         /// The parameter, with its range.
         param: Param,
         /// What was given.
@@ -292,8 +344,8 @@ pub enum InvalidChoice {
     },
     /// The parameter was given twice.
     Twice {
-        /// The controller.
-        controller: &'static str,
+        /// Which algorithm.
+        algorithm: &'static str,
         /// The parameter.
         key: &'static str,
     },
@@ -304,12 +356,12 @@ impl fmt::Display for InvalidChoice {
         match self {
             InvalidChoice::Name(error) => error.fmt(f),
             InvalidChoice::Key {
-                controller,
+                algorithm,
                 key,
                 params: [],
-            } => write!(f, "{controller} has no parameters; leave out \"{key}\""),
+            } => write!(f, "{algorithm} has no parameters; leave out \"{key}\""),
             InvalidChoice::Key {
-                controller,
+                algorithm,
                 key,
                 params,
             } => {
@@ -317,55 +369,26 @@ impl fmt::Display for InvalidChoice {
                 let valid = params.join(", ");
                 write!(
                     f,
-                    "{controller} has no parameter \"{key}\"; use any of: {valid}"
+                    "{algorithm} has no parameter \"{key}\"; use any of: {valid}"
                 )
             }
             InvalidChoice::Value {
-                controller,
+                algorithm,
                 param,
                 value,
             } => write!(
                 f,
-                "\"{value}\" is no value for {} of {controller}; use one like {param}",
+                "\"{value}\" is no value for {} of {algorithm}; use one like {param}",
                 param.name
             ),
-            InvalidChoice::Twice { controller, key } => {
-                write!(f, "{controller} got \"{key}\" twice; give it once")
+            InvalidChoice::Twice { algorithm, key } => {
+                write!(f, "{algorithm} got \"{key}\" twice; give it once")
             }
         }
     }
 }
 
 impl std::error::Error for InvalidChoice {}
-
-/// The parameters of `entry` that `list` gives, `key=value,key=value`; the others at their defaults.
-pub(super) fn settings_of(entry: &'static Entry, list: &str) -> Result<Settings, InvalidChoice> {
-    let mut settings = Settings::defaults(entry.params);
-    let mut given = vec![false; entry.params.len()];
-    for item in list.split(',') {
-        let (key, value) = item.split_once('=').unwrap_or((item, ""));
-        let Some(index) = settings.index(key) else {
-            return Err(InvalidChoice::Key {
-                controller: entry.name,
-                key: key.to_owned(),
-                params: entry.params,
-            });
-        };
-        let param = &entry.params[index];
-        settings.values[index] = param.parse(value).ok_or(InvalidChoice::Value {
-            controller: entry.name,
-            param: *param,
-            value: value.to_owned(),
-        })?;
-        if std::mem::replace(&mut given[index], true) {
-            return Err(InvalidChoice::Twice {
-                controller: entry.name,
-                key: param.name,
-            });
-        }
-    }
-    Ok(settings)
-}
 
 #[cfg(test)]
 mod tests {
