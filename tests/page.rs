@@ -1,29 +1,8 @@
-//! docs/controllers.md against the list of controllers.
+//! What pages say of controllers, beyond the tables that `tools/mpq/tests/algorithms.rs` compares.
 
 use mpq_decision::cc::CONTROLLERS;
 
 const PAGE: &str = include_str!("../docs/controllers.md");
-
-/// The cells of the rows of all tables.
-fn rows() -> impl Iterator<Item = Vec<&'static str>> {
-    PAGE.lines()
-        .filter(|line| line.starts_with("| ") && !line.starts_with("| ---"))
-        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
-}
-
-/// The rows of the table of controllers: name, scope, what it does, source.
-fn controllers() -> Vec<Vec<&'static str>> {
-    rows()
-        .filter(|row| row.len() == 4 && row[0] != "name")
-        .collect()
-}
-
-/// The rows of the table of parameters: controllers, default, unit, range, meaning.
-fn parameters() -> Vec<Vec<&'static str>> {
-    rows()
-        .filter(|row| row.len() == 5 && row[0] != "controller")
-        .collect()
-}
 
 /// Whether `text` has `word` as code.
 fn names(text: &str, word: &str) -> bool {
@@ -31,50 +10,15 @@ fn names(text: &str, word: &str) -> bool {
 }
 
 #[test]
-fn every_controller_has_a_row_and_a_file() {
-    let table = controllers();
-    assert_eq!(table.len(), CONTROLLERS.len());
+fn every_controller_is_in_its_file() {
     for entry in CONTROLLERS {
-        let row = table.iter().find(|row| names(row[0], entry.name));
-        let row = row.unwrap_or_else(|| panic!("no row for {}", entry.name));
-        let scope = if entry.coupled { "coupled" } else { "each" };
-        assert_eq!(row[1], scope, "{}", entry.name);
-
-        let (_, link) = row[0].split_once("](../").expect("a link");
-        let file = format!(
-            "{}/{}",
-            env!("CARGO_MANIFEST_DIR"),
-            link.trim_end_matches(')')
-        );
+        let file = format!("{}/{}", env!("CARGO_MANIFEST_DIR"), entry.file());
         let source = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{file}: {e}"));
         assert!(
             source.contains(&format!("name: \"{}\"", entry.name)),
             "{file}"
         );
     }
-}
-
-#[test]
-fn every_parameter_has_a_row() {
-    let table = parameters();
-    let mut named = 0;
-    for entry in CONTROLLERS {
-        for param in entry.params {
-            let default = format!("{}={}", param.name, param.default_text());
-            let range = param.range_text();
-            let unit = param.unit.to_string();
-            let found = table.iter().any(|row| {
-                names(row[0], entry.name)
-                    && names(row[1], &default)
-                    && row[2..] == [unit.as_str(), range.as_str(), param.about]
-            });
-            assert!(found, "no row for {param} of {}", entry.name);
-            named += 1;
-        }
-    }
-    // And no row for one that is gone.
-    let cells: usize = table.iter().map(|row| row[0].split(", ").count()).sum();
-    assert_eq!(cells, named);
 }
 
 #[test]

@@ -78,6 +78,13 @@ impl Entry {
     pub fn with_defaults(&self) -> Box<dyn Controller> {
         (self.new)(&Settings::defaults(self.params))
     }
+
+    /// The file that has it, from the project's root. It has the controller's name, less the
+    /// "uncoupled-" that tells this from a controller of the transport's.
+    pub fn file(&self) -> String {
+        let name = self.name.strip_prefix("uncoupled-").unwrap_or(self.name);
+        format!("src/cc/{}.rs", name.replace('-', "_"))
+    }
 }
 
 impl Listed for Entry {

@@ -160,3 +160,28 @@ fn schedulers_are_listed() {
         );
     }
 }
+
+/// The pages with what `mpq` prints, and how many such parts each has.
+const PAGES: [(&str, usize); 2] = [("README.md", 2), ("docs/controllers.md", 2)];
+
+#[test]
+fn the_pages_have_what_is_printed() {
+    for (file, parts) in PAGES {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let page = std::fs::read_to_string(format!("{root}/{file}")).unwrap();
+        let mut found = 0;
+        for part in page.split("\n<!-- mpq ").skip(1) {
+            let (args, rest) = part.split_once(" -->\n").unwrap();
+            let (shown, _) = rest.split_once("<!-- end of mpq -->").unwrap();
+            let args: Vec<_> = args.split(' ').collect();
+            let printed = stdout(mpq(&args));
+            assert!(
+                shown == printed,
+                "{file} does not have what mpq {} prints; ci/tables renews it",
+                args.join(" ")
+            );
+            found += 1;
+        }
+        assert_eq!(found, parts, "{file}");
+    }
+}

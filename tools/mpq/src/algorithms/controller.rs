@@ -36,7 +36,7 @@ pub struct Controller {
 }
 
 /// A parameter; values are as on a command line.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Parameter {
     pub name: &'static str,
     pub unit: String,

@@ -1,6 +1,7 @@
 //! `mpq cc` and `mpq sched`: the algorithms that can be chosen, and what is known of them.
 
 mod controller;
+mod markdown;
 mod page;
 mod per_path;
 
@@ -8,6 +9,7 @@ use std::io::ErrorKind;
 use std::io::Write;
 use std::path::PathBuf;
 
+use mpq_decision::sched::SCHEDULERS;
 use mpq_decision::UnknownName;
 use serde::Serialize;
 
@@ -16,6 +18,7 @@ use crate::exit::LOCAL;
 use crate::report::write_json;
 
 use controller::Controller;
+use controller::Parameter;
 
 /// List congestion controllers, or explain one
 ///
@@ -27,6 +30,7 @@ Examples:
   mpq cc
   mpq cc dc-ledbat
   mpq cc olia --json=olia.json
+  mpq cc --markdown parameters
 
 Exit codes:
   0    success
@@ -41,6 +45,10 @@ pub struct CcArgs {
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
           default_missing_value = "-")]
     json: Option<PathBuf>,
+
+    /// Print this part as Markdown, without quiche's own, as docs/ has it
+    #[arg(long, value_name = "PART", conflicts_with_all = ["name", "json"])]
+    markdown: Option<markdown::Part>,
 }
 
 /// List packet schedulers
@@ -60,13 +68,19 @@ pub struct SchedArgs {
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
           default_missing_value = "-")]
     json: Option<PathBuf>,
+
+    /// Print a Markdown table, as README.md has it
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
 }
 
-/// A scheduler in `mpq sched --json`.
-#[derive(Serialize)]
+/// A scheduler as it is shown.
+#[derive(Debug, Serialize)]
 struct Scheduler {
     name: &'static str,
     summary: &'static str,
+    source: &'static str,
+    parameters: Vec<Parameter>,
 }
 
 fn known(name: &str) -> Result<Controller, UnknownName> {
@@ -80,6 +94,9 @@ fn known(name: &str) -> Result<Controller, UnknownName> {
 
 /// Runs `mpq cc`.
 pub fn cc(args: &CcArgs) -> Result<(), Failure> {
+    if let Some(part) = args.markdown {
+        return print(&markdown::controllers(part));
+    }
     match (&args.name, &args.json) {
         (Some(controller), Some(file)) => write_json(file, controller),
         (Some(controller), None) => print(&page::explain(controller)),
@@ -90,13 +107,21 @@ pub fn cc(args: &CcArgs) -> Result<(), Failure> {
 
 /// Runs `mpq sched`.
 pub fn sched(args: &SchedArgs) -> Result<(), Failure> {
-    let all = quiche::schedulers();
+    if args.markdown {
+        return print(&markdown::schedulers());
+    }
+    let all: Vec<_> = SCHEDULERS
+        .iter()
+        .map(|entry| Scheduler {
+            name: entry.name,
+            summary: entry.summary,
+            source: entry.source,
+            parameters: entry.params.iter().map(Parameter::from).collect(),
+        })
+        .collect();
     match &args.json {
-        Some(file) => {
-            let all = all.map(|(name, summary)| Scheduler { name, summary });
-            write_json(file, &all.collect::<Vec<_>>())
-        }
-        None => print(&page::schedulers(&all.collect::<Vec<_>>())),
+        Some(file) => write_json(file, &all),
+        None => print(&page::schedulers(&all)),
     }
 }
 

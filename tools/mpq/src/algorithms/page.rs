@@ -5,7 +5,9 @@ use terminal_size::terminal_size;
 use terminal_size::Width;
 
 use super::controller::Controller;
+use super::controller::Parameter;
 use super::controller::Scope;
+use super::Scheduler;
 
 /// Where nobody looks, and where lines would be too long to read.
 const WIDTH: usize = 80;
@@ -37,12 +39,21 @@ pub fn controllers(all: &[Controller]) -> String {
     page + "`mpq cc NAME` explains one; --cc NAME:KEY=VALUE,KEY=VALUE sets its parameters.\n"
 }
 
-/// All schedulers, a line each.
-pub fn schedulers(all: &[(&str, &str)]) -> String {
-    let name_width = all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    all.iter()
-        .map(|(name, summary)| row(name, name_width, summary))
-        .collect()
+/// All schedulers, a line each, and the parameters that any of them has.
+pub fn schedulers(all: &[Scheduler]) -> String {
+    let name_width = all.iter().map(|s| s.name.len()).max().unwrap_or(0);
+    let mut page: String = all
+        .iter()
+        .map(|scheduler| row(scheduler.name, name_width, scheduler.summary))
+        .collect();
+    let mut known: Vec<&Parameter> = Vec::new();
+    for parameter in all.iter().flat_map(|scheduler| &scheduler.parameters) {
+        if !known.contains(&parameter) {
+            known.push(parameter);
+        }
+    }
+    parameters(&mut page, &known);
+    page
 }
 
 /// A name and what it stands for, in columns.
@@ -73,7 +84,15 @@ pub fn explain(controller: &Controller) -> String {
     for step in controller.formula.split("; ") {
         page += &wrap("  ", 4, step);
     }
-    parameters(&mut page, controller);
+    let all: Vec<_> = controller.parameters.iter().collect();
+    parameters(&mut page, &all);
+    if let Some(first) = all.first() {
+        heading(&mut page, "Example");
+        page += &format!(
+            "  mpq get --cc {name}:{}={} URL\n",
+            first.name, first.default
+        );
+    }
     section(&mut page, "Use it when", controller.use_when);
     section(&mut page, "Avoid it when", controller.avoid_when);
     heading(&mut page, "Deviations from the source");
@@ -95,8 +114,7 @@ fn section(page: &mut String, title: &str, text: &str) {
     *page += &wrap("  ", 2, text);
 }
 
-fn parameters(page: &mut String, controller: &Controller) {
-    let all = &controller.parameters;
+fn parameters(page: &mut String, all: &[&Parameter]) {
     if all.is_empty() {
         return section(page, "Parameters", "none");
     }
@@ -124,8 +142,4 @@ fn parameters(page: &mut String, controller: &Controller) {
         let left = columns(row);
         *page += &wrap(&left, left.len(), parameter.about);
     }
-
-    heading(page, "Example");
-    let [setting, ..] = &rows[0];
-    *page += &format!("  mpq get --cc {}:{setting} URL\n", controller.name);
 }
