@@ -59,6 +59,15 @@ impl<T> PathMap<T> {
             .map(|(_, value)| value)
     }
 
+    /// The value under `id`, for writing, beside the entries before it and after it.
+    #[allow(clippy::type_complexity)]
+    pub fn split(&mut self, id: PathId) -> Option<(&[(PathId, T)], &mut T, &[(PathId, T)])> {
+        let at = self.entries.iter().position(|(other, _)| *other == id)?;
+        let (before, from) = self.entries.split_at_mut(at);
+        let ((_, value), after) = from.split_first_mut()?;
+        Some((before, value, after))
+    }
+
     /// All entries in path ID order.
     pub fn iter(&self) -> impl Iterator<Item = (PathId, &T)> + Clone {
         self.entries.iter().map(|(id, value)| (*id, value))
@@ -97,5 +106,10 @@ mod tests {
         let seen: Vec<_> = map.iter().map(|(id, value)| (id.0, *value)).collect();
         assert_eq!(seen, [(1, 10), (2, 20), (3, 31), (5, 50)]);
         assert_eq!(map.get(PathId(4)), None);
+
+        let (before, value, after) = map.split(PathId(3)).unwrap();
+        assert_eq!(before, [(PathId(1), 10), (PathId(2), 20)]);
+        assert_eq!((*value, after), (31, &[(PathId(5), 50)][..]));
+        assert!(map.split(PathId(4)).is_none());
     }
 }

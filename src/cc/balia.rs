@@ -10,8 +10,7 @@
 //! | alpha_r     | `Rates::alpha` | 1         | max(x_s)/x_r; A_r in the entry  |
 //! | sum x_k     | `Rates::sum`   | packets/s | draft section 3   |
 
-use std::time::Instant;
-
+use super::boxed;
 use super::members::members;
 use super::members::packets;
 use super::members::Member;
@@ -21,8 +20,9 @@ use super::reno;
 use super::Ack;
 use super::Controller;
 use super::Entry;
+use super::Own;
 use super::Trace;
-use crate::registry::PathId;
+use crate::registry::PathState;
 use crate::registry::Registry;
 
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
@@ -41,7 +41,7 @@ pub const ENTRY: Entry = Entry {
     avoid_when: "a path is long and fast: in growth it is Reno's kin",
     deviations: &[LEFT_OUT],
     params: &[re_entry::PARAM],
-    new: |_| Box::new(Balia),
+    new: |_| boxed(Balia),
 };
 
 /// The most of w/2 that a loss takes.
@@ -59,8 +59,8 @@ struct Rates {
 }
 
 impl Rates {
-    fn of(paths: &Registry, id: PathId) -> Rates {
-        members(paths, id).fold(Rates::default(), |rates, member| Rates {
+    fn of<'a>(members: impl Iterator<Item = Member<'a>>) -> Rates {
+        members.fold(Rates::default(), |rates, member| Rates {
             sum: rates.sum + member.rate(),
             max: rates.max.max(member.rate()),
         })
@@ -84,27 +84,29 @@ fn decrease(w: f64, alpha: f64) -> f64 {
 }
 
 impl Controller for Balia {
-    fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-        match paths.get(id).and_then(Member::new) {
-            Some(member) => ack.acked_bytes as f64 * Rates::of(paths, id).increase(&member),
-            None => reno::Reno.increase(now, paths, id, ack),
+    type Flow = ();
+
+    fn increase(&mut self, own: Own<()>, ack: &Ack) -> f64 {
+        match Member::new(own.path) {
+            Some(member) => ack.acked_bytes as f64 * Rates::of(own.members()).increase(&member),
+            None => reno::step(own.path, ack),
         }
     }
 
-    fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {
-        match paths.get(id).and_then(Member::new) {
+    fn decrease(&mut self, own: Own<()>) -> f64 {
+        match Member::new(own.path) {
             Some(member) => {
-                let alpha = Rates::of(paths, id).alpha(&member);
-                decrease(packets(member.path), alpha) * member.path.mss_bytes as f64
+                let alpha = Rates::of(own.members()).alpha(&member);
+                decrease(packets(own.path), alpha) * own.path.mss_bytes as f64
             }
-            None => reno::Reno.decrease(now, paths, id),
+            None => reno::half(own.path),
         }
     }
 
-    fn trace(&self, paths: &Registry, id: PathId, trace: &mut Trace) {
-        let member = paths.get(id).and_then(Member::new);
-        let rates = Rates::of(paths, id);
-        trace.push("alpha", member.map_or(1.0, |member| rates.alpha(&member)));
+    fn trace(&self, paths: &Registry, path: &PathState, _flow: &(), trace: &mut Trace) {
+        let rates = Rates::of(members(paths, path.id));
+        let alpha = Member::new(path).map_or(1.0, |member| rates.alpha(&member));
+        trace.push("alpha", alpha);
     }
 }
 
@@ -118,8 +120,9 @@ mod tests {
         // A = 1: both factors are 1; (20/0.1)/0.1 / 200^2 = 2000/40000 = 1/20. Loss: half.
         let now = Instant::now();
         let paths = paths(&[(20, 100)]);
-        close(Balia.increase(now, &paths, PathId(0), &ack(now)), 50.0);
-        close(Balia.decrease(now, &paths, PathId(0)), 10_000.0);
+        let mut balia = joined(Balia, &paths);
+        close(balia.increase(now, &paths, PathId(0), &ack(now)), 50.0);
+        close(balia.decrease(now, &paths, PathId(0)), 10_000.0);
     }
 
     #[test]
@@ -128,11 +131,12 @@ mod tests {
         // Path 0: 400/0.1/250000 = 0.016. Path 1: 100/0.1/250000 = 0.004 * 5/2 * 8/5 = 0.016.
         let now = Instant::now();
         let paths = paths(&[(40, 100), (10, 100)]);
-        close(Balia.increase(now, &paths, PathId(0), &ack(now)), 16.0);
-        close(Balia.increase(now, &paths, PathId(1), &ack(now)), 16.0);
+        let mut balia = joined(Balia, &paths);
+        close(balia.increase(now, &paths, PathId(0), &ack(now)), 16.0);
+        close(balia.increase(now, &paths, PathId(1), &ack(now)), 16.0);
         // Loss: 40 - 20; 10 - 5 * min(4, 1.5) = 2.5.
-        close(Balia.decrease(now, &paths, PathId(0)), 20_000.0);
-        close(Balia.decrease(now, &paths, PathId(1)), 2_500.0);
+        close(balia.decrease(now, &paths, PathId(0)), 20_000.0);
+        close(balia.decrease(now, &paths, PathId(1)), 2_500.0);
         // A = 1.25 is below the cap: 10 - 5 * 1.25 = 3.75.
         close(decrease(10.0, 1.25), 3.75);
     }

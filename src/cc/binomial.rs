@@ -8,23 +8,22 @@
 //! trip gives that law.
 //!
 //! Coupled: the increase of path r is scaled by delta_r = (x_r / sum x_s)^2 (m = k + l + 1 = 2, see
-//! [`Shares`]). The paper multiplies by a delta that it leaves undefined (equation 9); this one
+//! [`Share`]). The paper multiplies by a delta that it leaves undefined (equation 9); this one
 //! makes all paths together take what one flow would. The decrease is unchanged.
 //!
 //! These steps are for congestion avoidance. A loss in slow start halves the window (RFC 9002,
 //! section 7.3.2): it has doubled within the last round trip, and what fits is a packet per loss, or a
 //! root, away by hundreds of losses.
 
-use std::time::Instant;
-
 use super::members::packets;
-use super::shares::Shares;
+use super::shares::Share;
 use super::Ack;
 use super::Change;
 use super::Controller;
+use super::Own;
 use super::Round;
 use super::Trace;
-use crate::registry::PathId;
+use crate::registry::PathState;
 use crate::registry::Registry;
 
 /// The exponent m of delta: k + l + 1.
@@ -55,79 +54,52 @@ impl Rule {
 #[derive(Debug)]
 pub(super) struct Binomial {
     rule: Rule,
-    /// `None` when each path is by itself.
-    shares: Option<Shares>,
+    coupled: bool,
 }
 
 impl Binomial {
     /// Each path by itself.
     pub fn uncoupled(rule: Rule) -> Self {
-        Binomial { rule, shares: None }
+        Binomial {
+            rule,
+            coupled: false,
+        }
     }
 
     /// All paths together as one flow.
     pub fn coupled(rule: Rule) -> Self {
         Binomial {
             rule,
-            shares: Some(Shares::default()),
+            coupled: true,
         }
-    }
-
-    fn delta(&self, id: PathId) -> f64 {
-        self.shares
-            .as_ref()
-            .map_or(1.0, |shares| shares.delta(id, M))
     }
 }
 
 impl Controller for Binomial {
-    fn on_path_added(&mut self, _now: Instant, id: PathId) {
-        if let Some(shares) = &mut self.shares {
-            shares.reset(id);
-        }
-    }
+    /// Stays 1 when each path is by itself.
+    type Flow = Share;
 
-    fn on_path_closed(&mut self, _now: Instant, id: PathId) {
-        if let Some(shares) = &mut self.shares {
-            shares.remove(id);
-        }
-    }
-
-    fn on_path_reset(&mut self, now: Instant, id: PathId) {
-        self.on_path_added(now, id);
-    }
-
-    fn on_round(
-        &mut self,
-        _now: Instant,
-        paths: &Registry,
-        id: PathId,
-        _round: &Round,
-    ) -> Option<Change> {
-        if let Some(shares) = &mut self.shares {
-            shares.on_round(paths, id);
+    fn on_round(&mut self, own: Own<Share>, _round: &Round) -> Option<Change> {
+        if self.coupled {
+            *own.flow = Share::after_round(&own, |share| share);
         }
         None
     }
 
-    fn increase(&mut self, _now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-        paths.get(id).map_or(0.0, |path| {
-            ack.acked_bytes as f64 * self.delta(id) * self.rule.increase(packets(path))
-        })
+    fn increase(&mut self, own: Own<Share>, ack: &Ack) -> f64 {
+        ack.acked_bytes as f64 * own.flow.delta(M) * self.rule.increase(packets(own.path))
     }
 
-    fn decrease(&mut self, _now: Instant, paths: &Registry, id: PathId) -> f64 {
-        paths
-            .get(id)
-            .map_or(0.0, |path| match path.in_slow_start() {
-                true => path.cwnd_bytes as f64 / 2.0,
-                false => self.rule.decrease(packets(path)) * path.mss_bytes as f64,
-            })
+    fn decrease(&mut self, own: Own<Share>) -> f64 {
+        match own.path.in_slow_start() {
+            true => own.path.cwnd_bytes as f64 / 2.0,
+            false => self.rule.decrease(packets(own.path)) * own.path.mss_bytes as f64,
+        }
     }
 
-    fn trace(&self, _paths: &Registry, id: PathId, trace: &mut Trace) {
-        if self.shares.is_some() {
-            trace.push("delta", self.delta(id));
+    fn trace(&self, _paths: &Registry, _path: &PathState, share: &Share, trace: &mut Trace) {
+        if self.coupled {
+            trace.push("delta", share.delta(M));
         }
     }
 }
@@ -149,7 +121,7 @@ mod tests {
         };
         let (now, id) = (Instant::now(), PathId(0));
         let mut paths = paths(&[(64, 100)]);
-        let mut controller = Binomial::uncoupled(rule);
+        let mut controller = joined(Binomial::uncoupled(rule), &paths);
         close(controller.decrease(now, &paths, id), 63_000.0);
         paths.get_mut(id).unwrap().ssthresh_bytes = SSTHRESH_UNSET;
         close(controller.decrease(now, &paths, id), 32_000.0);
@@ -168,13 +140,11 @@ mod tests {
         let now = Instant::now();
         let paths = paths(&[(16, 100), (48, 100)]);
         let (a, b) = (PathId(0), PathId(1));
-        let mut coupled = Binomial::coupled(rule);
-        coupled.on_path_added(now, a);
-        coupled.on_path_added(now, b);
+        let mut coupled = joined(Binomial::coupled(rule), &paths);
         for id in [b, a] {
             coupled.on_round(now, &paths, id, &round(100));
         }
-        let mut uncoupled = Binomial::uncoupled(rule);
+        let mut uncoupled = joined(Binomial::uncoupled(rule), &paths);
         close(uncoupled.increase(now, &paths, a, &ack(now)), 7.8125);
         close(coupled.increase(now, &paths, a, &ack(now)), 7.8125 / 16.0);
         close(uncoupled.decrease(now, &paths, a), 15_000.0);

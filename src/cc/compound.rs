@@ -19,8 +19,7 @@
 //!
 //! [`Flow`] is the algorithm of one path, which MCompound uses too, with [`Thetas`] below 1.
 
-use std::time::Instant;
-
+use super::boxed;
 use super::members::packets;
 use super::members::secs;
 use super::vegas::diff;
@@ -29,12 +28,11 @@ use super::Ack;
 use super::Change;
 use super::Controller;
 use super::Entry;
+use super::Own;
 use super::Param;
 use super::Round;
 use super::Settings;
 use super::Trace;
-use crate::path_map::PathMap;
-use crate::registry::PathId;
 use crate::registry::PathState;
 use crate::registry::Registry;
 
@@ -53,7 +51,7 @@ pub const ENTRY: Entry = Entry {
     avoid_when: "the RTT varies for other reasons than queues, as on radio links",
     deviations: &["R is the least RTT of a round trip: a delayed ACK is no queue"],
     params: PARAMS,
-    new: |settings| Box::new(Compound::new(settings)),
+    new: |settings| boxed(Compound(Rule::new(settings))),
 };
 
 /// Those of Compound and MCompound.
@@ -127,6 +125,13 @@ impl Thetas {
     };
 }
 
+/// Before the first round trip.
+impl Default for Thetas {
+    fn default() -> Self {
+        Thetas::ONE
+    }
+}
+
 /// The delay-based half of one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flow {
@@ -135,12 +140,6 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Before the first round trip.
-    pub const EMPTY: Flow = Flow {
-        dwnd: 0.0,
-        diff: 0.0,
-    };
-
     /// dwnd after a round trip; `w` is W, all in packets.
     ///
     /// The window also gains theta2 packets in the round by cwnd, so that much is left out of
@@ -199,60 +198,25 @@ impl Flow {
 
 /// The controller.
 #[derive(Debug)]
-struct Compound {
-    rule: Rule,
-    flows: PathMap<Flow>,
-}
-
-impl Compound {
-    fn new(settings: &Settings) -> Self {
-        Compound {
-            rule: Rule::new(settings),
-            flows: PathMap::default(),
-        }
-    }
-}
+struct Compound(Rule);
 
 impl Controller for Compound {
-    fn on_path_added(&mut self, _now: Instant, id: PathId) {
-        self.flows.insert(id, Flow::default());
-    }
+    type Flow = Flow;
 
-    fn on_path_closed(&mut self, _now: Instant, id: PathId) {
-        self.flows.remove(id);
-    }
-
-    fn on_path_reset(&mut self, _now: Instant, id: PathId) {
-        self.flows.insert(id, Flow::default());
-    }
-
-    fn on_round(
-        &mut self,
-        _now: Instant,
-        paths: &Registry,
-        id: PathId,
-        round: &Round,
-    ) -> Option<Change> {
-        let (path, flow) = (paths.get(id)?, self.flows.get_mut(id)?);
-        flow.on_round(&self.rule, &Thetas::ONE, path, round)
+    fn on_round(&mut self, own: Own<Flow>, round: &Round) -> Option<Change> {
+        own.flow.on_round(&self.0, &Thetas::ONE, own.path, round)
     }
 
     /// cwnd += 1/W per acked packet.
-    fn increase(&mut self, _now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-        paths
-            .get(id)
-            .map_or(0.0, |path| ack.acked_bytes as f64 / packets(path))
+    fn increase(&mut self, own: Own<Flow>, ack: &Ack) -> f64 {
+        ack.acked_bytes as f64 / packets(own.path)
     }
 
-    fn decrease(&mut self, _now: Instant, paths: &Registry, id: PathId) -> f64 {
-        let (Some(path), Some(flow)) = (paths.get(id), self.flows.get_mut(id)) else {
-            return 0.0;
-        };
-        flow.decrease(&self.rule, packets(path)) * path.mss_bytes as f64
+    fn decrease(&mut self, own: Own<Flow>) -> f64 {
+        own.flow.decrease(&self.0, packets(own.path)) * own.path.mss_bytes as f64
     }
 
-    fn trace(&self, _paths: &Registry, id: PathId, trace: &mut Trace) {
-        let flow = self.flows.get(id).copied().unwrap_or_default();
+    fn trace(&self, _paths: &Registry, _path: &PathState, flow: &Flow, trace: &mut Trace) {
         flow.trace(trace);
     }
 }

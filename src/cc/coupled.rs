@@ -12,18 +12,19 @@
 //! Deviation: a window does not fall below the two packets that all controllers keep, where the
 //! paper has one.
 
-use std::time::Instant;
-
+use super::boxed;
 use super::members::members;
 use super::members::packets;
+use super::members::Member;
 use super::members::LEFT_OUT;
 use super::re_entry;
 use super::reno;
 use super::Ack;
 use super::Controller;
 use super::Entry;
+use super::Own;
 use super::Trace;
-use crate::registry::PathId;
+use crate::registry::PathState;
 use crate::registry::Registry;
 
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
@@ -41,35 +42,37 @@ pub const ENTRY: Entry = Entry {
         LEFT_OUT,
     ],
     params: &[re_entry::PARAM],
-    new: |_| Box::new(Coupled),
+    new: |_| boxed(Coupled),
 };
 
 /// The controller; all it needs is in the registry.
 #[derive(Debug)]
 struct Coupled;
 
-/// w_T: the window of path `id`, and those of the other paths.
-fn total(paths: &Registry, id: PathId) -> f64 {
-    members(paths, id).map(|member| member.window).sum()
+/// w_T: the windows of all paths.
+fn total<'a>(members: impl Iterator<Item = Member<'a>>) -> f64 {
+    members.map(|member| member.window).sum()
 }
 
 impl Controller for Coupled {
-    fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-        match paths.get(id).is_some_and(|path| path.rtt.is_some()) {
-            true => ack.acked_bytes as f64 / total(paths, id),
-            false => reno::Reno.increase(now, paths, id, ack),
+    type Flow = ();
+
+    fn increase(&mut self, own: Own<()>, ack: &Ack) -> f64 {
+        match own.path.rtt {
+            Some(_) => ack.acked_bytes as f64 / total(own.members()),
+            None => reno::step(own.path, ack),
         }
     }
 
-    fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {
-        match paths.get(id).filter(|path| path.rtt.is_some()) {
-            Some(path) => (packets(path) - total(paths, id) / 2.0) * path.mss_bytes as f64,
-            None => reno::Reno.decrease(now, paths, id),
+    fn decrease(&mut self, own: Own<()>) -> f64 {
+        match own.path.rtt {
+            Some(_) => (packets(own.path) - total(own.members()) / 2.0) * own.path.mss_bytes as f64,
+            None => reno::half(own.path),
         }
     }
 
-    fn trace(&self, paths: &Registry, id: PathId, trace: &mut Trace) {
-        trace.push("w_total_packets", total(paths, id));
+    fn trace(&self, paths: &Registry, path: &PathState, _flow: &(), trace: &mut Trace) {
+        trace.push("w_total_packets", total(members(paths, path.id)));
     }
 }
 
@@ -83,10 +86,11 @@ mod tests {
         // w = 30 and 10: w_T = 40. An ACK on either adds 1/40 packet = 25 bytes.
         let now = Instant::now();
         let paths = paths(&[(30, 50), (10, 20)]);
-        close(Coupled.increase(now, &paths, PathId(0), &ack(now)), 25.0);
-        close(Coupled.increase(now, &paths, PathId(1), &ack(now)), 25.0);
+        let mut coupled = joined(Coupled, &paths);
+        close(coupled.increase(now, &paths, PathId(0), &ack(now)), 25.0);
+        close(coupled.increase(now, &paths, PathId(1), &ack(now)), 25.0);
         // A loss takes 20 packets: 30 -> 10; 10 -> -10, which the floor makes two packets.
-        close(Coupled.decrease(now, &paths, PathId(0)), 10_000.0);
-        close(Coupled.decrease(now, &paths, PathId(1)), -10_000.0);
+        close(coupled.decrease(now, &paths, PathId(0)), 10_000.0);
+        close(coupled.decrease(now, &paths, PathId(1)), -10_000.0);
     }
 }

@@ -44,11 +44,11 @@
 
 use std::time::Instant;
 
+use super::boxed;
 use super::cubic;
 use super::cubic::Gains;
 use super::cubic::Growth;
 use super::lia::Sums;
-use super::members::members;
 use super::members::packets;
 use super::members::Member;
 use super::re_entry;
@@ -57,11 +57,11 @@ use super::Ack;
 use super::Change;
 use super::Controller;
 use super::Entry;
+use super::Own;
 use super::Param;
 use super::Round;
 use super::Settings;
 use super::Trace;
-use crate::path_map::PathMap;
 use crate::registry::PathId;
 use crate::registry::PathState;
 use crate::registry::Registry;
@@ -109,7 +109,7 @@ pub const ENTRY: Entry = Entry {
         ),
         re_entry::PARAM,
     ],
-    new: |settings| Box::new(CoupledCubic::new(settings)),
+    new: |settings| boxed(CoupledCubic::new(settings)),
 };
 
 /// sqrt(3/2) (C (4-b)/(4b))^(-1/6): VR = this W_C^(2/3)/sqrt(rtt). 1.183.
@@ -162,10 +162,10 @@ struct Flow {
     peak_rate: f64,
 }
 
-impl Flow {
-    fn new(large: bool) -> Flow {
+impl Default for Flow {
+    fn default() -> Self {
         Flow {
-            large,
+            large: false,
             cubic: cubic::Flow::default(),
             virtual_bytes: None,
             alpha: 1.0,
@@ -173,7 +173,9 @@ impl Flow {
             peak_rate: 0.0,
         }
     }
+}
 
+impl Flow {
     /// VR of the path, packets.
     fn virtual_reno(&self, member: &Member) -> f64 {
         let w_c = match self.virtual_bytes {
@@ -218,7 +220,6 @@ struct CoupledCubic {
     f_linear: bool,
     matched: bool,
     class: Class,
-    flows: PathMap<Flow>,
 }
 
 impl CoupledCubic {
@@ -232,7 +233,6 @@ impl CoupledCubic {
                 "small" => Class::Small,
                 _ => Class::Auto,
             },
-            flows: PathMap::default(),
         }
     }
 
@@ -243,27 +243,25 @@ impl CoupledCubic {
         }
     }
 
-    /// The window with which `member` takes part in the coupling of path `id`, packets.
-    fn coupling_window(&self, id: PathId, member: &Member) -> f64 {
-        let small_asks = self.flows.get(id).is_some_and(|flow| !flow.large);
-        match self.flows.get(member.path.id) {
-            Some(flow) if flow.large => {
-                let vr = flow.virtual_reno(member);
-                match small_asks && self.alpha2 {
-                    true => flow.f * vr,
-                    false => vr,
-                }
-            }
-            _ => member.window,
+    /// The window with which `member`, whose state is `flow`, takes part in the coupling of `own`,
+    /// packets.
+    fn coupling_window(&self, own: &Flow, member: &Member, flow: &Flow) -> f64 {
+        if !flow.large {
+            return member.window;
+        }
+        let vr = flow.virtual_reno(member);
+        match !own.large && self.alpha2 {
+            true => flow.f * vr,
+            false => vr,
         }
     }
 
-    /// Equation 1 for path `id`.
-    fn alpha(&self, paths: &Registry, own: &Member) -> f64 {
-        let id = own.path.id;
-        let windows =
-            members(paths, id).map(|member| (self.coupling_window(id, &member), member.rtt));
-        Sums::of(windows).share(self.coupling_window(id, own))
+    /// Equation 1 for the path, which is `member`.
+    fn alpha(&self, own: &Own<Flow>, member: &Member) -> f64 {
+        let windows = own
+            .flows()
+            .map(|(member, flow)| (self.coupling_window(own.flow, &member, flow), member.rtt));
+        Sums::of(windows).share(self.coupling_window(own.flow, member, own.flow))
     }
 
     fn gains(&self, f: f64) -> Gains {
@@ -278,55 +276,39 @@ impl CoupledCubic {
 }
 
 impl Controller for CoupledCubic {
-    fn on_path_added(&mut self, _now: Instant, id: PathId) {
-        self.flows.insert(id, Flow::new(self.class == Class::Large));
-    }
+    type Flow = Flow;
 
-    fn on_path_closed(&mut self, _now: Instant, id: PathId) {
-        self.flows.remove(id);
-    }
-
-    fn on_path_reset(&mut self, now: Instant, id: PathId) {
-        self.on_path_added(now, id);
-    }
-
-    fn on_round(
-        &mut self,
-        _now: Instant,
-        paths: &Registry,
-        id: PathId,
-        _round: &Round,
-    ) -> Option<Change> {
-        let member = paths.get(id).and_then(Member::new)?;
-        let auto = self.class == Class::Auto;
-        let flow = self.flows.get_mut(id)?;
-        if auto {
-            flow.classify(&member);
+    fn on_path_added(&mut self, _now: Instant, _id: PathId) -> Flow {
+        Flow {
+            large: self.class == Class::Large,
+            ..Flow::default()
         }
-        if !flow.large || member.path.in_slow_start() {
-            flow.virtual_bytes = None;
+    }
+
+    fn on_round(&mut self, own: Own<Flow>, _round: &Round) -> Option<Change> {
+        let member = Member::new(own.path)?;
+        if self.class == Class::Auto {
+            own.flow.classify(&member);
+        }
+        if !own.flow.large || own.path.in_slow_start() {
+            own.flow.virtual_bytes = None;
         }
 
-        let alpha = self.alpha(paths, &member);
+        let alpha = self.alpha(&own, &member);
         let wanted = self.f(alpha);
-        let flow = self.flows.get_mut(id)?;
-        flow.alpha = alpha;
-        flow.f = match flow.virtual_bytes {
-            Some(_) => smoothed(flow.f, wanted),
+        own.flow.alpha = alpha;
+        own.flow.f = match own.flow.virtual_bytes {
+            Some(_) => smoothed(own.flow.f, wanted),
             // Not in use yet: W_C starts from the window and this.
             None => wanted,
         };
         None
     }
 
-    fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-        let gains = self.flows.get(id).map(|flow| self.gains(flow.f));
-        let (Some(path), Some(flow), Some(gains)) = (paths.get(id), self.flows.get_mut(id), gains)
-        else {
-            return 0.0;
-        };
+    fn increase(&mut self, own: Own<Flow>, ack: &Ack) -> f64 {
+        let (path, flow) = (own.path, own.flow);
         if !flow.large || path.rtt.is_none() {
-            return flow.alpha * reno::Reno.increase(now, paths, id, ack);
+            return flow.alpha * reno::step(path, ack);
         }
 
         let virtual_bytes = flow.virtual_bytes(path);
@@ -336,19 +318,17 @@ impl Controller for CoupledCubic {
             acked_bytes: ack.acked_bytes as f64 / flow.f,
             ..Growth::of(path, ack)
         };
-        let virtual_bytes = virtual_bytes + flow.cubic.increase(now, &growth, gains);
+        let gained_bytes = flow.cubic.increase(own.now, &growth, self.gains(flow.f));
         // What the shared bound would cut off the window must not pile up here.
-        let virtual_bytes = virtual_bytes.min(MAX_VIRTUAL_BYTES);
+        let virtual_bytes = (virtual_bytes + gained_bytes).min(MAX_VIRTUAL_BYTES);
         flow.virtual_bytes = Some(virtual_bytes);
         flow.f * virtual_bytes - path.cwnd_bytes as f64
     }
 
-    fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {
-        let (Some(path), Some(flow)) = (paths.get(id), self.flows.get_mut(id)) else {
-            return 0.0;
-        };
+    fn decrease(&mut self, own: Own<Flow>) -> f64 {
+        let (path, flow) = (own.path, own.flow);
         if !flow.large {
-            return reno::Reno.decrease(now, paths, id);
+            return reno::half(path);
         }
         let virtual_bytes = flow.virtual_bytes(path);
         let kept_bytes = flow.cubic.decrease(virtual_bytes);
@@ -357,21 +337,17 @@ impl Controller for CoupledCubic {
         flow.f * kept_bytes
     }
 
-    fn on_underused(&mut self, now: Instant, id: PathId) {
-        if let Some(flow) = self.flows.get_mut(id) {
-            flow.cubic.on_underused(now);
-        }
+    fn on_underused(&mut self, own: Own<Flow>) {
+        own.flow.cubic.on_underused(own.now);
     }
 
-    fn trace(&self, paths: &Registry, id: PathId, trace: &mut Trace) {
-        let flow = self.flows.get(id).copied().unwrap_or(Flow::new(false));
-        let member = paths.get(id).and_then(Member::new);
-        let vr = member.map_or(0.0, |member| flow.virtual_reno(&member));
-        let mss = paths.get(id).map_or(1.0, |path| path.mss_bytes as f64);
+    fn trace(&self, _paths: &Registry, path: &PathState, flow: &Flow, trace: &mut Trace) {
+        let vr = Member::new(path).map_or(0.0, |member| flow.virtual_reno(&member));
+        let w_c_packets = flow.virtual_bytes.unwrap_or(0.0) / path.mss_bytes as f64;
         trace.push("large", if flow.large { 1.0 } else { 0.0 });
         trace.push("alpha", flow.alpha);
         trace.push("f", flow.f);
-        trace.push("w_c_packets", flow.virtual_bytes.unwrap_or(0.0) / mss);
+        trace.push("w_c_packets", w_c_packets);
         trace.push("vr_packets", vr);
         trace.push("vl_packets", flow.f * vr);
     }
@@ -389,12 +365,8 @@ mod tests {
         CoupledCubic::new(&settings(&ENTRY, text))
     }
 
-    fn joined(text: &str, paths: &Registry) -> CoupledCubic {
-        let mut controller = with(text);
-        for path in paths.iter() {
-            controller.on_path_added(Instant::now(), path.id);
-        }
-        controller
+    fn all_of(text: &str, paths: &Registry) -> Flows<CoupledCubic> {
+        joined(with(text), paths)
     }
 
     #[test]
@@ -429,7 +401,7 @@ mod tests {
         // 500 Mbit/s * 100 ms = 4167 packets of 1500 bytes: twice that is above 52. 100 Mbit/s *
         // 20 ms = 167: twice that is below 585.
         let paths = paths(&[(4167, 100), (167, 20)]);
-        let mut controller = joined("", &paths);
+        let mut controller = all_of("", &paths);
         for id in [PathId(0), PathId(1)] {
             controller.on_round(Instant::now(), &paths, id, &round(100));
         }
@@ -443,7 +415,7 @@ mod tests {
         // 13: 26 < 26.2: small. 20: 40 < 52: stays small.
         let now = Instant::now();
         let mut list = paths(&[(2, 100)]);
-        let mut controller = joined("", &list);
+        let mut controller = all_of("", &list);
         for (packets, large) in [(27, true), (14, true), (13, false), (20, false), (27, true)] {
             list.get_mut(PathId(0)).unwrap().cwnd_bytes = packets * MSS;
             controller.flows.get_mut(PathId(0)).unwrap().peak_rate = 0.0;
@@ -461,15 +433,15 @@ mod tests {
         // VR equal: alpha1 = w * (w/rtt^2)/(2w/rtt)^2 = 1/4, f = 1/2, and C is scaled by 1/8.
         let now = Instant::now();
         let paths = paths(&[(1000, 100), (1000, 100)]);
-        let mut controller = joined("class=large", &paths);
+        let mut controller = all_of("class=large", &paths);
         for turn in 0..100 {
             controller.on_round(now, &paths, PathId(turn % 2), &round(100));
         }
         let flow = *controller.flows.get(PathId(0)).unwrap();
         close(flow.alpha, 0.25);
         close(flow.f, 0.5);
-        close(controller.gains(flow.f).cubic, 0.125);
-        close(controller.gains(flow.f).friendly, 0.5);
+        close(controller.controller.gains(flow.f).cubic, 0.125);
+        close(controller.controller.gains(flow.f).friendly, 0.5);
         // A loss at W_C = 1000/0.5 = 2000: 1400, so 700 are sent.
         close(controller.decrease(now, &paths, PathId(0)), 700_000.0);
         close(flow_w_c(&controller), 1400.0);
@@ -484,7 +456,7 @@ mod tests {
         // of W_C: Reno's estimate gains 2 f a_c/25.2 = a_c/25.2 = 0.0210084 packets, and w half of it.
         let now = Instant::now();
         let mut paths = paths(&[(18, 100)]);
-        let mut controller = joined("class=large", &paths);
+        let mut controller = all_of("class=large", &paths);
         controller.flows.get_mut(PathId(0)).unwrap().f = 0.5;
         close(controller.decrease(now, &paths, PathId(0)), 12_600.0);
         paths.get_mut(PathId(0)).unwrap().cwnd_bytes = 12_600;
@@ -492,7 +464,7 @@ mod tests {
         about(gained, 0.9 / 1.7 / 25.2 / 2.0 * 1000.0, 1e-6);
     }
 
-    fn flow_w_c(controller: &CoupledCubic) -> f64 {
+    fn flow_w_c(controller: &Flows<CoupledCubic>) -> f64 {
         let flow = controller.flows.get(PathId(0)).unwrap();
         flow.virtual_bytes.unwrap() / MSS as f64
     }
@@ -502,14 +474,16 @@ mod tests {
         // Path 0 large: f = 0.5, W_C = 1000 at 100 ms, VR = 1.1828 * 100/0.31623 = 374.0,
         // VL = 187.0. Path 1 small: 50 packets at 20 ms, w/rtt = 2500, w/rtt^2 = 125000.
         let paths = paths(&[(500, 100), (50, 20)]);
+        let now = Instant::now();
         let alpha_of = |variant: &str| {
-            let mut controller = joined(variant, &paths);
+            let mut controller = all_of(&format!("class=large,{variant}"), &paths);
             let large = controller.flows.get_mut(PathId(0)).unwrap();
-            large.large = true;
             large.f = 0.5;
             large.virtual_bytes = Some(1_000_000.0);
-            let own = Member::new(paths.get(PathId(1)).unwrap()).unwrap();
-            controller.alpha(&paths, &own)
+            let small = controller.flows.get_mut(PathId(1)).unwrap();
+            small.large = false;
+            controller.on_round(now, &paths, PathId(1), &round(20));
+            controller.flows.get(PathId(1)).unwrap().alpha
         };
         // alpha1: 50 * 125000/(3740 + 2500)^2 = 6.25e6/3.894e7 = 0.1605.
         about(alpha_of("variant=alpha1"), 0.1605, 1e-3);

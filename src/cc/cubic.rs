@@ -26,12 +26,12 @@
 use std::time::Duration;
 use std::time::Instant;
 
+use super::boxed;
 use super::Ack;
 use super::Controller;
 use super::Entry;
+use super::Own;
 use super::Trace;
-use crate::path_map::PathMap;
-use crate::registry::PathId;
 use crate::registry::PathState;
 use crate::registry::Registry;
 
@@ -53,7 +53,7 @@ pub const ENTRY: Entry = Entry {
          undone",
     ],
     params: &[],
-    new: |_| Box::<Cubic>::default(),
+    new: |_| boxed(Cubic),
 };
 
 /// Aggressiveness in the cubic region (RFC 9438, section 5.1).
@@ -119,6 +119,13 @@ impl Gains {
     };
 }
 
+/// Before the first epoch.
+impl Default for Gains {
+    fn default() -> Self {
+        Gains::NONE
+    }
+}
+
 /// What an ACK means to CUBIC.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Growth {
@@ -152,10 +159,8 @@ pub(super) struct Flow {
 }
 
 /// The controller.
-#[derive(Debug, Default)]
-pub struct Cubic {
-    flows: PathMap<Flow>,
-}
+#[derive(Debug)]
+struct Cubic;
 
 /// K = cbrt((W_max - cwnd_epoch) / C) (RFC 9438, equation 2); 0 when there is nothing to regain.
 pub(super) fn k(c: f64, w_max: f64, cwnd_epoch: f64) -> f64 {
@@ -256,54 +261,32 @@ impl Flow {
 }
 
 impl Controller for Cubic {
-    fn on_path_added(&mut self, _now: Instant, id: PathId) {
-        self.flows.insert(id, Flow::default());
+    type Flow = Flow;
+
+    fn increase(&mut self, own: Own<Flow>, ack: &Ack) -> f64 {
+        own.flow
+            .increase(own.now, &Growth::of(own.path, ack), Gains::NONE)
     }
 
-    fn on_path_closed(&mut self, _now: Instant, id: PathId) {
-        self.flows.remove(id);
+    fn decrease(&mut self, own: Own<Flow>) -> f64 {
+        own.flow.decrease(own.path.cwnd_bytes as f64)
     }
 
-    fn on_path_reset(&mut self, _now: Instant, id: PathId) {
-        self.flows.insert(id, Flow::default());
+    fn on_underused(&mut self, own: Own<Flow>) {
+        own.flow.on_underused(own.now);
     }
 
-    fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-        let (Some(path), Some(flow)) = (paths.get(id), self.flows.get_mut(id)) else {
-            return 0.0;
-        };
-        flow.increase(now, &Growth::of(path, ack), Gains::NONE)
-    }
-
-    fn decrease(&mut self, _now: Instant, paths: &Registry, id: PathId) -> f64 {
-        let (Some(path), Some(flow)) = (paths.get(id), self.flows.get_mut(id)) else {
-            return 0.0;
-        };
-        flow.decrease(path.cwnd_bytes as f64)
-    }
-
-    fn on_underused(&mut self, now: Instant, id: PathId) {
-        if let Some(flow) = self.flows.get_mut(id) {
-            flow.on_underused(now);
-        }
-    }
-
-    fn trace(&self, paths: &Registry, id: PathId, trace: &mut Trace) {
-        if let (Some(path), Some(flow)) = (paths.get(id), self.flows.get(id)) {
-            flow.trace(path.mss_bytes as f64, C, trace);
-        }
+    fn trace(&self, _paths: &Registry, path: &PathState, flow: &Flow, trace: &mut Trace) {
+        flow.trace(path.mss_bytes as f64, C, trace);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::*;
     use super::*;
 
     const MSS: f64 = 1000.0;
-
-    fn close(a: f64, b: f64) {
-        assert!((a - b).abs() <= 1e-9 * b.abs().max(1.0), "{a} is not {b}");
-    }
 
     #[test]
     fn k_of_a_whole_cube_root() {
@@ -407,7 +390,7 @@ mod tests {
         let id = PathId(0);
         let mut paths = Registry::new();
         paths.add(id, 1000).cwnd_bytes = 25_200;
-        let mut cubic = Cubic::default();
+        let mut cubic = Flows::new(Cubic);
         cubic.on_path_added(now, id);
         cubic.flows.get_mut(id).unwrap().w_max_bytes = 36_000.0;
 
@@ -420,7 +403,7 @@ mod tests {
             app_limited: false,
         };
         cubic.increase(now, &paths, id, &ack);
-        cubic.on_underused(now + Duration::from_secs(7), id);
+        cubic.on_underused(now + Duration::from_secs(7), &paths, id);
         let epoch = cubic.flows.get(id).unwrap().epoch.unwrap();
         assert_eq!(epoch.started, now + Duration::from_secs(7));
     }

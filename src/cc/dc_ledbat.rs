@@ -47,13 +47,14 @@ use std::time::Instant;
 
 use super::bottlenecks::Bottlenecks;
 use super::bottlenecks::Signal;
+use super::boxed;
 use super::delay::sample;
 use super::delay::seconds_between;
 use super::delay::Source;
 use super::fledbat;
+use super::fledbat::Guard;
 use super::fledbat::Rule;
 use super::ledbat::TARGET;
-use super::members::members;
 use super::members::packets;
 use super::members::Member;
 use super::reno;
@@ -61,12 +62,14 @@ use super::Ack;
 use super::Change;
 use super::Controller;
 use super::Entry;
+use super::Own;
 use super::Param;
 use super::Round;
 use super::Settings;
 use super::Trace;
 use crate::path_map::PathMap;
 use crate::registry::PathId;
+use crate::registry::PathState;
 use crate::registry::Registry;
 
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
@@ -127,7 +130,7 @@ pub const ENTRY: Entry = Entry {
             "and as a fraction of the delay",
         ),
     ],
-    new: |settings| Box::new(DcLedbat::new(settings)),
+    new: |settings| boxed(DcLedbat::new(settings)),
 };
 
 /// The most periods that the base delay can come from.
@@ -184,7 +187,7 @@ impl Coupling {
 /// One path.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
-    flow: fledbat::Flow,
+    guard: Guard,
     source: Option<Source>,
     /// The latest delay, and the least of the last periods.
     current: i64,
@@ -259,7 +262,6 @@ struct DcLedbat {
     jitter: f64,
     tolerance_micros: i64,
     periods: usize,
-    flows: PathMap<Flow>,
     bottlenecks: Bottlenecks,
 }
 
@@ -272,7 +274,6 @@ impl DcLedbat {
             jitter: settings.get("jitter"),
             tolerance_micros: (settings.get("tolerance") * 1e6) as i64,
             periods: settings.get("periods") as usize,
-            flows: PathMap::default(),
             bottlenecks: Bottlenecks::new(settings.get("margin"), settings.get("margin_part")),
         }
     }
@@ -282,13 +283,14 @@ impl DcLedbat {
         Duration::from_secs_f64(2.0 * self.rule.target)
     }
 
-    /// The paths that share the bottleneck of path `id`, but itself.
-    fn coupling(&self, paths: &Registry, id: PathId) -> Coupling {
+    /// The paths that share the bottleneck of this one, but itself.
+    fn coupling(&self, own: &Own<Flow>) -> Coupling {
+        let id = own.path.id;
         let mut coupling = Coupling {
             min_rtt: f64::MAX,
             ..Coupling::default()
         };
-        for member in members(paths, id) {
+        for member in own.members() {
             if member.path.id != id && self.bottlenecks.same_set(id, member.path.id) {
                 coupling.others += 1;
                 coupling.rate += member.rate();
@@ -301,19 +303,15 @@ impl DcLedbat {
 }
 
 impl Controller for DcLedbat {
-    fn on_path_added(&mut self, _now: Instant, id: PathId) {
-        self.flows.insert(id, Flow::default());
+    type Flow = Flow;
+
+    fn on_path_added(&mut self, _now: Instant, id: PathId) -> Flow {
         self.bottlenecks.add(id);
+        Flow::default()
     }
 
     fn on_path_closed(&mut self, _now: Instant, id: PathId) {
-        self.flows.remove(id);
         self.bottlenecks.remove(id);
-    }
-
-    fn on_path_reset(&mut self, now: Instant, id: PathId) {
-        self.on_path_closed(now, id);
-        self.on_path_added(now, id);
     }
 
     fn initial_window_packets(&self) -> Option<f64> {
@@ -328,11 +326,9 @@ impl Controller for DcLedbat {
         true
     }
 
-    fn on_sample(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) {
-        let (Some(path), Some(flow)) = (paths.get(id), self.flows.get_mut(id)) else {
-            return;
-        };
-        let (Some((source, micros)), Some(rtt)) = (sample(path, ack), path.rtt) else {
+    fn on_sample(&mut self, own: Own<Flow>, ack: &Ack) {
+        let (now, id, flow) = (own.now, own.path.id, own.flow);
+        let (Some((source, micros)), Some(rtt)) = (sample(own.path, ack), own.path.rtt) else {
             return;
         };
         flow.on_delay(now, source, micros, self.tolerance_micros);
@@ -357,35 +353,23 @@ impl Controller for DcLedbat {
         self.bottlenecks.on_queueing(now, id, q, srtt, true);
     }
 
-    fn on_round(
-        &mut self,
-        _now: Instant,
-        paths: &Registry,
-        id: PathId,
-        _round: &Round,
-    ) -> Option<Change> {
-        let coupling = self.coupling(paths, id);
-        let (path, flow) = (paths.get(id)?, self.flows.get_mut(id)?);
-        flow.flow.on_round(packets(path));
-        flow.coupling = coupling;
+    fn on_round(&mut self, own: Own<Flow>, _round: &Round) -> Option<Change> {
+        own.flow.coupling = self.coupling(&own);
+        own.flow.guard.on_round(packets(own.path));
         None
     }
 
-    fn next_timer(&self) -> Option<Instant> {
+    fn next_timer(&self, flows: &PathMap<Flow>) -> Option<Instant> {
         let time = self.probe_time();
-        self.flows
+        flows
             .iter()
             .filter_map(|(_, flow)| flow.probe?.started.checked_add(time))
             .min()
     }
 
     /// Probe-OWD begins and ends.
-    fn on_time(&mut self, now: Instant, paths: &Registry, id: PathId) -> Option<Change> {
-        let (probe_time, init) = (self.probe_time(), self.init);
-        let probes = self.flows.get(id)?.probes;
-        let ret = self.ret.mul_f64(1.0 + self.jitter * spread(id, probes));
-        let periods = self.periods;
-        let (path, flow) = (paths.get(id)?, self.flows.get_mut(id)?);
+    fn on_time(&mut self, own: Own<Flow>) -> Option<Change> {
+        let (now, path, flow) = (own.now, own.path, own.flow);
         let set = |cwnd_bytes| {
             Some(Change {
                 cwnd_bytes,
@@ -393,13 +377,15 @@ impl Controller for DcLedbat {
             })
         };
         if let Some(probe) = flow.probe {
-            if now.saturating_duration_since(probe.started) < probe_time {
+            if now.saturating_duration_since(probe.started) < self.probe_time() {
                 return None;
             }
             flow.probe = None;
-            flow.end_period(now, periods);
+            flow.end_period(now, self.periods);
             return set(probe.saved_bytes.max(path.cwnd_bytes as f64));
         }
+        let jitter = self.jitter * spread(path.id, flow.probes);
+        let ret = self.ret.mul_f64(1.0 + jitter);
         if now.saturating_duration_since(flow.base_seen?) <= ret {
             return None;
         }
@@ -409,16 +395,14 @@ impl Controller for DcLedbat {
             started: now,
             saved_bytes,
         });
-        self.bottlenecks.on_signal(now, id, Signal::Probe);
-        set(saved_bytes.min(init * path.mss_bytes as f64))
+        self.bottlenecks.on_signal(now, path.id, Signal::Probe);
+        set(saved_bytes.min(self.init * path.mss_bytes as f64))
     }
 
-    fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-        let (Some(path), Some(flow)) = (paths.get(id), self.flows.get(id)) else {
-            return 0.0;
-        };
+    fn increase(&mut self, own: Own<Flow>, ack: &Ack) -> f64 {
+        let (path, flow) = (own.path, own.flow);
         let Some(own) = Member::new(path) else {
-            return reno::Reno.increase(now, paths, id, ack);
+            return reno::step(path, ack);
         };
         if flow.probe.is_some() {
             return 0.0;
@@ -429,23 +413,20 @@ impl Controller for DcLedbat {
             _ => self.rule.alpha * flow.coupling.step(&own),
         };
         let step = self.rule.step(gain, flow.queueing());
-        flow.flow.guarded(step, ack.acked_bytes as f64 / mss, w) * mss
+        flow.guard.guarded(step, ack.acked_bytes as f64 / mss, w) * mss
     }
 
-    fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {
-        if let (Some(path), Some(flow)) = (paths.get(id), self.flows.get_mut(id)) {
-            if let Some(probe) = &mut flow.probe {
-                probe.saved_bytes *= reno::LOSS_REDUCTION_FACTOR;
-            }
-            let rtt = path.rtt.map_or(Duration::ZERO, |rtt| rtt.smoothed);
-            self.bottlenecks.on_congestion(now, id, rtt);
+    fn decrease(&mut self, own: Own<Flow>) -> f64 {
+        if let Some(probe) = &mut own.flow.probe {
+            probe.saved_bytes *= reno::LOSS_REDUCTION_FACTOR;
         }
-        reno::Reno.decrease(now, paths, id)
+        let rtt = own.path.rtt.map_or(Duration::ZERO, |rtt| rtt.smoothed);
+        self.bottlenecks.on_congestion(own.now, own.path.id, rtt);
+        reno::half(own.path)
     }
 
-    fn trace(&self, paths: &Registry, id: PathId, trace: &mut Trace) {
-        let flow = self.flows.get(id).copied().unwrap_or_default();
-        let own = paths.get(id).and_then(Member::new);
+    fn trace(&self, _paths: &Registry, path: &PathState, flow: &Flow, trace: &mut Trace) {
+        let own = Member::new(path);
         let alpha_s = match (flow.coupling.others, own) {
             (0, _) | (_, None) => 1.0,
             (_, Some(own)) => flow.coupling.alpha_s(&own),
@@ -466,15 +447,21 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    fn joined(n: u64) -> DcLedbat {
-        let mut controller = DcLedbat::new(&Settings::defaults(ENTRY.params));
+    fn joined(n: u64) -> Flows<DcLedbat> {
+        let mut controller = Flows::new(DcLedbat::new(&Settings::defaults(ENTRY.params)));
         for id in 0..n {
             controller.on_path_added(Instant::now(), PathId(id));
         }
         controller
     }
 
-    fn delay(controller: &mut DcLedbat, now: Instant, paths: &mut Registry, id: u64, ms: i64) {
+    fn delay(
+        controller: &mut Flows<DcLedbat>,
+        now: Instant,
+        paths: &mut Registry,
+        id: u64,
+        ms: i64,
+    ) {
         paths.get_mut(PathId(id)).unwrap().one_way_delay_micros = Some(ms * 1000);
         controller.on_sample(now, paths, PathId(id), &ack(now));
     }
@@ -534,7 +521,7 @@ mod tests {
         let id = PathId(0);
         let mut paths = paths(&[(300, 100)]);
         let mut controller = joined(1);
-        controller.periods = 1;
+        controller.controller.periods = 1;
         delay(&mut controller, start, &mut paths, 0, 20);
         controller.flows.get_mut(id).unwrap().minima[0] = i64::MAX; // a period ago
                                                                     // 10 s with a queue of 80 ms: not yet; then 10 packets.

@@ -13,16 +13,17 @@
 //! print a = 1/sqrt(N): that gives N sqrt(1/sqrt(N)) = N^(3/4) flows, 1.68 for two paths. `ewtcp`
 //! has the former, `ewtcp-printed` the latter.
 
-use std::time::Instant;
-
+use super::boxed;
 use super::members::members;
+use super::members::Member;
 use super::re_entry;
 use super::reno;
 use super::Ack;
 use super::Controller;
 use super::Entry;
+use super::Own;
 use super::Trace;
-use crate::registry::PathId;
+use crate::registry::PathState;
 use crate::registry::Registry;
 
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
@@ -42,7 +43,7 @@ pub const ENTRY: Entry = Entry {
         UNCOUNTED,
     ],
     params: &[re_entry::PARAM],
-    new: |_| Box::new(Ewtcp(|paths| 1.0 / (paths * paths))),
+    new: |_| boxed(Ewtcp(|paths| 1.0 / (paths * paths))),
 };
 
 /// What N leaves out.
@@ -54,23 +55,24 @@ pub(super) const UNCOUNTED: &str =
 pub(super) struct Ewtcp(pub fn(f64) -> f64);
 
 impl Ewtcp {
-    fn weight(&self, paths: &Registry, id: PathId) -> f64 {
-        let paths = members(paths, id).count().max(1);
-        (self.0)(paths as f64)
+    fn weight<'a>(&self, members: impl Iterator<Item = Member<'a>>) -> f64 {
+        (self.0)(members.count().max(1) as f64)
     }
 }
 
 impl Controller for Ewtcp {
-    fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-        self.weight(paths, id) * reno::Reno.increase(now, paths, id, ack)
+    type Flow = ();
+
+    fn increase(&mut self, own: Own<()>, ack: &Ack) -> f64 {
+        self.weight(own.members()) * reno::step(own.path, ack)
     }
 
-    fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {
-        reno::Reno.decrease(now, paths, id)
+    fn decrease(&mut self, own: Own<()>) -> f64 {
+        reno::half(own.path)
     }
 
-    fn trace(&self, paths: &Registry, id: PathId, trace: &mut Trace) {
-        trace.push("a", self.weight(paths, id));
+    fn trace(&self, paths: &Registry, path: &PathState, _flow: &(), trace: &mut Trace) {
+        trace.push("a", self.weight(members(paths, path.id)));
     }
 }
 
@@ -93,6 +95,7 @@ mod tests {
         let mut paths = paths(&[(20, 50), (20, 50)]);
         paths.get_mut(PathId(1)).unwrap().rtt = None;
         let mut ewtcp = ENTRY.with_defaults();
+        ewtcp.on_path_added(now, PathId(0));
         close(ewtcp.increase(now, &paths, PathId(0), &ack(now)), 50.0);
     }
 }

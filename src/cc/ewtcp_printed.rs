@@ -1,5 +1,6 @@
 //! EWTCP with the weight as the MPMTP paper prints it, a = 1/sqrt(N); `ewtcp` says what follows of it.
 
+use super::boxed;
 use super::ewtcp::Ewtcp;
 use super::ewtcp::UNCOUNTED;
 use super::re_entry;
@@ -20,7 +21,7 @@ pub const ENTRY: Entry = Entry {
         UNCOUNTED,
     ],
     params: &[re_entry::PARAM],
-    new: |_| Box::new(Ewtcp(|paths| 1.0 / paths.sqrt())),
+    new: |_| boxed(Ewtcp(|paths| 1.0 / paths.sqrt())),
 };
 
 #[cfg(test)]

@@ -15,8 +15,7 @@
 //!
 //! [`Rule::next`] is shared with MPFAST.
 
-use std::time::Instant;
-
+use super::boxed;
 use super::members::packets;
 use super::members::secs;
 use super::reno;
@@ -26,11 +25,11 @@ use super::Ack;
 use super::Change;
 use super::Controller;
 use super::Entry;
+use super::Own;
 use super::Param;
 use super::Round;
 use super::Settings;
 use super::Trace;
-use crate::registry::PathId;
 use crate::registry::PathState;
 use crate::registry::Registry;
 
@@ -49,7 +48,7 @@ pub const ENTRY: Entry = Entry {
         "slow start ends when the queue holds A packets; the paper does not say how it ends",
     ],
     params: PARAMS,
-    new: |settings| Box::new(Fast(Rule::new(settings))),
+    new: |settings| boxed(Fast(Rule::new(settings))),
 };
 
 /// Those of FAST and MPFAST.
@@ -114,25 +113,21 @@ impl Rule {
 struct Fast(Rule);
 
 impl Controller for Fast {
-    fn on_round(
-        &mut self,
-        _now: Instant,
-        paths: &Registry,
-        id: PathId,
-        round: &Round,
-    ) -> Option<Change> {
-        self.0.on_round(paths.get(id)?, round)
+    type Flow = ();
+
+    fn on_round(&mut self, own: Own<()>, round: &Round) -> Option<Change> {
+        self.0.on_round(own.path, round)
     }
 
-    fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-        reno::increase_without_rtt(now, paths, id, ack)
+    fn increase(&mut self, own: Own<Self::Flow>, ack: &Ack) -> f64 {
+        reno::step_without_rtt(own.path, ack)
     }
 
-    fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {
-        reno::Reno.decrease(now, paths, id)
+    fn decrease(&mut self, own: Own<Self::Flow>) -> f64 {
+        reno::half(own.path)
     }
 
-    fn trace(&self, _paths: &Registry, _id: PathId, trace: &mut Trace) {
+    fn trace(&self, _paths: &Registry, _path: &PathState, _flow: &(), trace: &mut Trace) {
         trace.push("a_packets", self.0.a);
     }
 }

@@ -15,8 +15,7 @@
 //! queue stands N alpha delta/(zeta T) packets above the target (equation 6). With zeta = 1 that is
 //! a few packets for rates from 8 to 100 Mbit/s. A round trip takes at most half the window.
 
-use std::time::Instant;
-
+use super::boxed;
 use super::delay::Delay;
 use super::ledbat::TARGET;
 use super::members::packets;
@@ -25,12 +24,12 @@ use super::Ack;
 use super::Change;
 use super::Controller;
 use super::Entry;
+use super::Own;
 use super::Param;
 use super::Round;
 use super::Settings;
 use super::Trace;
-use crate::path_map::PathMap;
-use crate::registry::PathId;
+use crate::registry::PathState;
 use crate::registry::Registry;
 
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
@@ -50,7 +49,7 @@ pub const ENTRY: Entry = Entry {
         "a round trip takes at most half of the window",
     ],
     params: &[TARGET, ALPHA, ZETA, INIT],
-    new: |settings| Box::new(Fledbat::new(settings)),
+    new: |settings| boxed(Fledbat::new(settings)),
 };
 
 /// The additive increase.
@@ -100,21 +99,20 @@ impl Rule {
     }
 }
 
-/// fLEDBAT of one path.
+/// The guard of one path: a round trip takes at most half of the window.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Flow {
-    pub delay: Delay,
+pub(super) struct Guard {
     /// Half the window at the start of the round, packets: no decrease below it.
     floor: f64,
 }
 
-impl Flow {
+impl Guard {
     /// A round trip begins.
     pub fn on_round(&mut self, w: f64) {
         self.floor = w / 2.0;
     }
 
-    /// The step for one acked packet with the guard: at most half the window in a round trip.
+    /// The step for so many acked packets, with the guard.
     pub fn guarded(&self, step: f64, acked: f64, w: f64) -> f64 {
         let wanted = step * acked;
         match wanted < 0.0 {
@@ -124,12 +122,18 @@ impl Flow {
     }
 }
 
+/// fLEDBAT of one path.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    delay: Delay,
+    guard: Guard,
+}
+
 /// The controller.
 #[derive(Debug)]
 struct Fledbat {
     rule: Rule,
     init: f64,
-    flows: PathMap<Flow>,
 }
 
 impl Fledbat {
@@ -137,23 +141,12 @@ impl Fledbat {
         Fledbat {
             rule: Rule::new(settings),
             init: settings.get("init"),
-            flows: PathMap::default(),
         }
     }
 }
 
 impl Controller for Fledbat {
-    fn on_path_added(&mut self, _now: Instant, id: PathId) {
-        self.flows.insert(id, Flow::default());
-    }
-
-    fn on_path_closed(&mut self, _now: Instant, id: PathId) {
-        self.flows.remove(id);
-    }
-
-    fn on_path_reset(&mut self, _now: Instant, id: PathId) {
-        self.flows.insert(id, Flow::default());
-    }
+    type Flow = Flow;
 
     fn initial_window_packets(&self) -> Option<f64> {
         Some(self.init)
@@ -167,39 +160,30 @@ impl Controller for Fledbat {
         true
     }
 
-    fn on_sample(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) {
-        if let (Some(path), Some(flow)) = (paths.get(id), self.flows.get_mut(id)) {
-            flow.delay.on_ack(now, path, ack);
-        }
+    fn on_sample(&mut self, own: Own<Flow>, ack: &Ack) {
+        own.flow.delay.on_ack(own.now, own.path, ack);
     }
 
-    fn on_round(
-        &mut self,
-        _now: Instant,
-        paths: &Registry,
-        id: PathId,
-        _round: &Round,
-    ) -> Option<Change> {
-        let (path, flow) = (paths.get(id)?, self.flows.get_mut(id)?);
-        flow.on_round(packets(path));
+    fn on_round(&mut self, own: Own<Flow>, _round: &Round) -> Option<Change> {
+        own.flow.guard.on_round(packets(own.path));
         None
     }
 
-    fn increase(&mut self, _now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-        let (Some(path), Some(flow)) = (paths.get(id), self.flows.get(id)) else {
-            return 0.0;
-        };
-        let (w, mss) = (packets(path), path.mss_bytes as f64);
-        let step = self.rule.step(self.rule.alpha / w, flow.delay.queueing());
-        flow.guarded(step, ack.acked_bytes as f64 / mss, w) * mss
+    fn increase(&mut self, own: Own<Flow>, ack: &Ack) -> f64 {
+        let (w, mss) = (packets(own.path), own.path.mss_bytes as f64);
+        let step = self
+            .rule
+            .step(self.rule.alpha / w, own.flow.delay.queueing());
+        let acked = ack.acked_bytes as f64 / mss;
+        own.flow.guard.guarded(step, acked, w) * mss
     }
 
-    fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {
-        reno::Reno.decrease(now, paths, id)
+    fn decrease(&mut self, own: Own<Flow>) -> f64 {
+        reno::half(own.path)
     }
 
-    fn trace(&self, _paths: &Registry, id: PathId, trace: &mut Trace) {
-        let q = self.flows.get(id).map_or(0.0, |flow| flow.delay.queueing());
+    fn trace(&self, _paths: &Registry, _path: &PathState, flow: &Flow, trace: &mut Trace) {
+        let q = flow.delay.queueing();
         trace.push("q_secs", q);
         trace.push("distance_secs", self.rule.target - q);
     }
@@ -235,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_round_trip_takes_at_most_half() {
-        let mut flow = Flow::default();
+        let mut flow = Guard::default();
         flow.on_round(20.0);
         // q = 2 s: 0.05 - 19 per packet. One packet would take all; the floor is 10.
         let step = rule().step(0.05, 2.0);

@@ -12,17 +12,17 @@
 //! more aggressive. The initial window and the threshold are not multiplied by rho. Growth is
 //! steep (rho^2 packets per round trip), so rho is capped and pacing should be on.
 
-use std::time::Instant;
-
+use super::boxed;
 use super::members::secs;
 use super::reno;
 use super::Ack;
 use super::Controller;
 use super::Entry;
+use super::Own;
 use super::Param;
 use super::Settings;
 use super::Trace;
-use crate::registry::PathId;
+use crate::registry::PathState;
 use crate::registry::Registry;
 
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
@@ -53,7 +53,7 @@ pub const ENTRY: Entry = Entry {
             "cap of rho; 16 as in Linux's slow start",
         ),
     ],
-    new: |settings| Box::new(Hybla::new(settings)),
+    new: |settings| boxed(Hybla::new(settings)),
 };
 
 /// The controller; all it needs is in the registry.
@@ -72,27 +72,30 @@ impl Hybla {
     }
 
     /// rho = rtt_min/rtt0 within [1, rho_max]; 1 without an RTT sample.
-    fn rho(&self, paths: &Registry, id: PathId) -> f64 {
-        let min_rtt = paths.get(id).and_then(|path| path.rtt).map(|rtt| rtt.min);
-        min_rtt.map_or(1.0, |min| (secs(min) / self.rtt0).clamp(1.0, self.rho_max))
+    fn rho(&self, path: &PathState) -> f64 {
+        path.rtt.map_or(1.0, |rtt| {
+            (secs(rtt.min) / self.rtt0).clamp(1.0, self.rho_max)
+        })
     }
 }
 
 impl Controller for Hybla {
-    fn slow_start_gain(&mut self, paths: &Registry, id: PathId) -> f64 {
-        self.rho(paths, id).exp2() - 1.0
+    type Flow = ();
+
+    fn slow_start_gain(&mut self, own: Own<()>) -> f64 {
+        self.rho(own.path).exp2() - 1.0
     }
 
-    fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-        self.rho(paths, id).powi(2) * reno::Reno.increase(now, paths, id, ack)
+    fn increase(&mut self, own: Own<()>, ack: &Ack) -> f64 {
+        self.rho(own.path).powi(2) * reno::step(own.path, ack)
     }
 
-    fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {
-        reno::Reno.decrease(now, paths, id)
+    fn decrease(&mut self, own: Own<()>) -> f64 {
+        reno::half(own.path)
     }
 
-    fn trace(&self, paths: &Registry, id: PathId, trace: &mut Trace) {
-        trace.push("rho", self.rho(paths, id));
+    fn trace(&self, _paths: &Registry, path: &PathState, _flow: &(), trace: &mut Trace) {
+        trace.push("rho", self.rho(path));
     }
 }
 
@@ -101,8 +104,8 @@ mod tests {
     use super::super::testing::*;
     use super::*;
 
-    fn hybla() -> Hybla {
-        Hybla::new(&Settings::defaults(ENTRY.params))
+    fn hybla(paths: &Registry) -> Flows<Hybla> {
+        joined(Hybla::new(&settings(&ENTRY, "")), paths)
     }
 
     #[test]
@@ -110,8 +113,11 @@ mod tests {
         let now = Instant::now();
         for rtt_ms in [5, 25] {
             let paths = paths(&[(20, rtt_ms)]);
-            close(hybla().slow_start_gain(&paths, PathId(0)), 1.0);
-            close(hybla().increase(now, &paths, PathId(0), &ack(now)), 50.0);
+            close(hybla(&paths).slow_start_gain(now, &paths, PathId(0)), 1.0);
+            close(
+                hybla(&paths).increase(now, &paths, PathId(0), &ack(now)),
+                50.0,
+            );
         }
     }
 
@@ -121,16 +127,23 @@ mod tests {
         // avoidance 4^2/20 = 0.8 packets of 1000 bytes.
         let now = Instant::now();
         let paths = paths(&[(20, 100)]);
-        close(hybla().slow_start_gain(&paths, PathId(0)), 15.0);
-        close(hybla().increase(now, &paths, PathId(0), &ack(now)), 800.0);
-        close(hybla().decrease(now, &paths, PathId(0)), 10_000.0);
+        close(hybla(&paths).slow_start_gain(now, &paths, PathId(0)), 15.0);
+        close(
+            hybla(&paths).increase(now, &paths, PathId(0), &ack(now)),
+            800.0,
+        );
+        close(hybla(&paths).decrease(now, &paths, PathId(0)), 10_000.0);
+    }
+
+    fn rho(paths: &Registry) -> f64 {
+        hybla(paths).controller.rho(paths.get(PathId(0)).unwrap())
     }
 
     #[test]
     fn rho_is_capped_and_needs_a_sample() {
         let mut paths = paths(&[(20, 10_000)]);
-        close(hybla().rho(&paths, PathId(0)), 16.0);
+        close(rho(&paths), 16.0);
         paths.get_mut(PathId(0)).unwrap().rtt = None;
-        close(hybla().rho(&paths, PathId(0)), 1.0);
+        close(rho(&paths), 1.0);
     }
 }

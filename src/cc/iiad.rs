@@ -6,6 +6,7 @@
 
 use super::binomial::Binomial;
 use super::binomial::Rule;
+use super::boxed;
 use super::Entry;
 
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
@@ -25,7 +26,7 @@ pub const ENTRY: Entry = Entry {
         "the increase is per round trip, as that of SQRT",
     ],
     params: &[],
-    new: |_| Box::new(Binomial::uncoupled(IIAD)),
+    new: |_| boxed(Binomial::uncoupled(IIAD)),
 };
 
 /// k = 1, l = 0, alpha = 2, b = 1.

@@ -14,19 +14,18 @@
 //! q comes from [`Delay`]: one-way if the peer sends timestamps. The RFC's bound of the window by
 //! what is in flight plus ALLOWED_INCREASE is the shared test whether the window is the limit.
 
-use std::time::Instant;
-
+use super::boxed;
 use super::delay::Delay;
 use super::members::packets;
 use super::reno;
 use super::Ack;
 use super::Controller;
 use super::Entry;
+use super::Own;
 use super::Param;
 use super::Settings;
 use super::Trace;
-use crate::path_map::PathMap;
-use crate::registry::PathId;
+use crate::registry::PathState;
 use crate::registry::Registry;
 
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
@@ -56,7 +55,7 @@ pub const ENTRY: Entry = Entry {
         ),
         Param::packets("init", [2.0, 2.0, 10.0], "initial window; RFC 6817's 2"),
     ],
-    new: |settings| Box::new(Ledbat::new(settings)),
+    new: |settings| boxed(Ledbat::new(settings)),
 };
 
 /// The target delay of LEDBAT and its relatives.
@@ -77,7 +76,6 @@ struct Ledbat {
     target: f64,
     gain: f64,
     init: f64,
-    delays: PathMap<Delay>,
 }
 
 impl Ledbat {
@@ -86,27 +84,12 @@ impl Ledbat {
             target: settings.get("target"),
             gain: settings.get("gain"),
             init: settings.get("init"),
-            delays: PathMap::default(),
         }
-    }
-
-    fn queueing(&self, id: PathId) -> f64 {
-        self.delays.get(id).map_or(0.0, Delay::queueing)
     }
 }
 
 impl Controller for Ledbat {
-    fn on_path_added(&mut self, _now: Instant, id: PathId) {
-        self.delays.insert(id, Delay::default());
-    }
-
-    fn on_path_closed(&mut self, _now: Instant, id: PathId) {
-        self.delays.remove(id);
-    }
-
-    fn on_path_reset(&mut self, _now: Instant, id: PathId) {
-        self.delays.insert(id, Delay::default());
-    }
+    type Flow = Delay;
 
     fn initial_window_packets(&self) -> Option<f64> {
         Some(self.init)
@@ -120,26 +103,23 @@ impl Controller for Ledbat {
         true
     }
 
-    fn on_sample(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) {
-        if let (Some(path), Some(delay)) = (paths.get(id), self.delays.get_mut(id)) {
-            delay.on_ack(now, path, ack);
-        }
+    fn on_sample(&mut self, own: Own<Delay>, ack: &Ack) {
+        own.flow.on_ack(own.now, own.path, ack);
     }
 
-    fn increase(&mut self, _now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-        paths.get(id).map_or(0.0, |path| {
-            let off = off_target(self.target, self.queueing(id));
-            self.gain * off * ack.acked_bytes as f64 / packets(path)
-        })
+    fn increase(&mut self, own: Own<Delay>, ack: &Ack) -> f64 {
+        let off = off_target(self.target, own.flow.queueing());
+        self.gain * off * ack.acked_bytes as f64 / packets(own.path)
     }
 
-    fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {
-        reno::Reno.decrease(now, paths, id)
+    fn decrease(&mut self, own: Own<Delay>) -> f64 {
+        reno::half(own.path)
     }
 
-    fn trace(&self, _paths: &Registry, id: PathId, trace: &mut Trace) {
-        trace.push("q_secs", self.queueing(id));
-        trace.push("off_target", off_target(self.target, self.queueing(id)));
+    fn trace(&self, _paths: &Registry, _path: &PathState, delay: &Delay, trace: &mut Trace) {
+        let q = delay.queueing();
+        trace.push("q_secs", q);
+        trace.push("off_target", off_target(self.target, q));
     }
 }
 
@@ -151,9 +131,8 @@ mod tests {
     /// What one acked packet does to a window of 20 packets, with a queue of `q_ms`.
     fn step(q_ms: i64) -> f64 {
         let now = Instant::now();
-        let mut ledbat = Ledbat::new(&Settings::defaults(ENTRY.params));
-        ledbat.on_path_added(now, PathId(0));
         let mut paths = paths(&[(20, 100)]);
+        let mut ledbat = joined(Ledbat::new(&settings(&ENTRY, "")), &paths);
         for delay_ms in [0, q_ms, q_ms, q_ms, q_ms] {
             paths.get_mut(PathId(0)).unwrap().one_way_delay_micros = Some(delay_ms * 1000);
             ledbat.on_sample(now, &paths, PathId(0), &ack(now));
@@ -174,10 +153,8 @@ mod tests {
     #[test]
     fn a_loss_halves() {
         let now = Instant::now();
-        let mut ledbat = Ledbat::new(&Settings::defaults(ENTRY.params));
-        close(
-            ledbat.decrease(now, &paths(&[(20, 100)]), PathId(0)),
-            10_000.0,
-        );
+        let paths = paths(&[(20, 100)]);
+        let mut ledbat = joined(Ledbat::new(&settings(&ENTRY, "")), &paths);
+        close(ledbat.decrease(now, &paths, PathId(0)), 10_000.0);
     }
 }

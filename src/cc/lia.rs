@@ -17,18 +17,19 @@
 //! Deviation: paths without an RTT sample, abandoned and failed ones are left out of the sums. A path
 //! without an RTT sample grows as Reno.
 
-use std::time::Instant;
-
+use super::boxed;
 use super::members::members;
 use super::members::packets;
+use super::members::Member;
 use super::members::LEFT_OUT;
 use super::re_entry;
 use super::reno;
 use super::Ack;
 use super::Controller;
 use super::Entry;
+use super::Own;
 use super::Trace;
-use crate::registry::PathId;
+use crate::registry::PathState;
 use crate::registry::Registry;
 
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
@@ -47,7 +48,7 @@ pub const ENTRY: Entry = Entry {
                  path entirely (OLIA, BALIA)",
     deviations: &[LEFT_OUT],
     params: &[re_entry::PARAM],
-    new: |_| Box::new(Lia),
+    new: |_| boxed(Lia),
 };
 
 /// The controller; all it needs is in the registry.
@@ -77,8 +78,8 @@ impl Sums {
         sums
     }
 
-    fn of_members(paths: &Registry, id: PathId) -> Sums {
-        Sums::of(members(paths, id).map(|member| (member.window, member.rtt)))
+    fn of_members<'a>(members: impl Iterator<Item = Member<'a>>) -> Sums {
+        Sums::of(members.map(|member| (member.window, member.rtt)))
     }
 
     /// alpha = cwnd_total * max(cwnd_i/rtt_i^2) / sum(cwnd_i/rtt_i)^2 (RFC 6356, equation 2).
@@ -99,25 +100,26 @@ fn increase(sums: &Sums, window: f64) -> f64 {
 }
 
 impl Controller for Lia {
-    fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-        match paths.get(id) {
-            Some(path) if path.rtt.is_some() => {
-                let sums = Sums::of_members(paths, id);
-                ack.acked_bytes as f64 * increase(&sums, packets(path))
+    type Flow = ();
+
+    fn increase(&mut self, own: Own<()>, ack: &Ack) -> f64 {
+        match own.path.rtt {
+            Some(_) => {
+                let sums = Sums::of_members(own.members());
+                ack.acked_bytes as f64 * increase(&sums, packets(own.path))
             }
-            _ => reno::Reno.increase(now, paths, id, ack),
+            None => reno::step(own.path, ack),
         }
     }
 
-    fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {
-        reno::Reno.decrease(now, paths, id)
+    fn decrease(&mut self, own: Own<()>) -> f64 {
+        reno::half(own.path)
     }
 
-    fn trace(&self, paths: &Registry, id: PathId, trace: &mut Trace) {
-        let sampled = paths.get(id).is_some_and(|path| path.rtt.is_some());
-        let a = match sampled {
-            true => Sums::of_members(paths, id).a(),
-            false => 1.0,
+    fn trace(&self, paths: &Registry, path: &PathState, _flow: &(), trace: &mut Trace) {
+        let a = match path.rtt {
+            Some(_) => Sums::of_members(members(paths, path.id)).a(),
+            None => 1.0,
         };
         trace.push("a", a);
     }
@@ -125,27 +127,11 @@ impl Controller for Lia {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::*;
     use super::*;
-    use crate::registry::Rtt;
-    use std::time::Duration;
-
-    /// Paths of (packets, RTT in ms), 1000 bytes a packet.
-    fn paths(list: &[(u64, u64)]) -> Registry {
-        let mut paths = Registry::new();
-        for (id, (packets, rtt_ms)) in list.iter().enumerate() {
-            let path = paths.add(PathId(id as u64), 1000);
-            path.cwnd_bytes = packets * 1000;
-            path.rtt = Some(Rtt::first(Duration::from_millis(*rtt_ms)));
-        }
-        paths
-    }
 
     fn sums(list: &[(u64, u64)]) -> Sums {
-        Sums::of_members(&paths(list), PathId(0))
-    }
-
-    fn close(a: f64, b: f64) {
-        assert!((a - b).abs() <= 1e-9 * b.abs(), "{a} is not {b}");
+        Sums::of_members(members(&paths(list), PathId(0)))
     }
 
     #[test]
@@ -199,7 +185,7 @@ mod tests {
     fn a_path_without_rtt_is_not_in_the_sums() {
         let mut paths = paths(&[(10, 100), (90, 100)]);
         paths.get_mut(PathId(1)).unwrap().rtt = None;
-        let sums = Sums::of_members(&paths, PathId(0));
+        let sums = Sums::of_members(members(&paths, PathId(0)));
         close(sums.a(), 1.0);
         close(sums.total, 10.0);
     }
@@ -210,6 +196,6 @@ mod tests {
         let path = paths.get_mut(PathId(1)).unwrap();
         path.in_recovery = true;
         path.ssthresh_bytes = 10_000;
-        close(Sums::of_members(&paths, PathId(0)).a(), 0.5);
+        close(Sums::of_members(members(&paths, PathId(0))).a(), 0.5);
     }
 }

@@ -8,7 +8,7 @@
 //! | theta1  | `Thetas::theta1` | 1       | equation 13: s^(2-k), for dwnd              |
 //! | theta2  | `Thetas::theta2` | 1       | equation 15: s^2, for cwnd                  |
 //! | theta3  | `Thetas::theta3` | 1       | algorithm 1: s, for gamma                   |
-//! | s_r     | [`Shares`]       | 1       | rate_r / sum rate, rates smoothed by 7/8    |
+//! | s_r     | [`Share`]       | 1       | rate_r / sum rate, rates smoothed by 7/8    |
 //! | others  | as in [`compound`](super::compound) | | algorithm 1                       |
 //!
 //! Algorithm 1 as printed does not run; the readings taken here:
@@ -24,24 +24,22 @@
 //!   theta1 = s^(2-k), and the s sum to 1.
 //! - gamma is shared (theta3 gamma for each path), so the connection's backlog stays gamma packets.
 
-use std::time::Instant;
-
-use super::compound::Flow;
+use super::boxed;
+use super::compound;
 use super::compound::Rule;
 use super::compound::Thetas;
 use super::compound::PARAMS;
 use super::members::packets;
 use super::re_entry;
-use super::shares::Shares;
+use super::shares::Share;
 use super::Ack;
 use super::Change;
 use super::Controller;
 use super::Entry;
+use super::Own;
 use super::Round;
-use super::Settings;
 use super::Trace;
-use crate::path_map::PathMap;
-use crate::registry::PathId;
+use crate::registry::PathState;
 use crate::registry::Registry;
 
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
@@ -74,38 +72,20 @@ pub const ENTRY: Entry = Entry {
         PARAMS[5],
         re_entry::PARAM,
     ],
-    new: |settings| Box::new(MCompound::new(settings)),
+    new: |settings| boxed(MCompound(Rule::new(settings))),
 };
 
-/// One path.
-#[derive(Clone, Copy, Debug)]
-struct Path {
-    flow: Flow,
+/// MCompound of one path.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    compound: compound::Flow,
     thetas: Thetas,
+    share: Share,
 }
-
-const FRESH: Path = Path {
-    flow: Flow::EMPTY,
-    thetas: Thetas::ONE,
-};
 
 /// The controller.
 #[derive(Debug)]
-struct MCompound {
-    rule: Rule,
-    flows: PathMap<Path>,
-    shares: Shares,
-}
-
-impl MCompound {
-    fn new(settings: &Settings) -> Self {
-        MCompound {
-            rule: Rule::new(settings),
-            flows: PathMap::default(),
-            shares: Shares::default(),
-        }
-    }
-}
+struct MCompound(Rule);
 
 /// theta1 = s^(2-k), theta2 = s^2, theta3 = s.
 fn thetas(share: f64, k: f64) -> Thetas {
@@ -117,55 +97,30 @@ fn thetas(share: f64, k: f64) -> Thetas {
 }
 
 impl Controller for MCompound {
-    fn on_path_added(&mut self, _now: Instant, id: PathId) {
-        self.flows.insert(id, FRESH);
-        self.shares.reset(id);
-    }
+    type Flow = Flow;
 
-    fn on_path_closed(&mut self, _now: Instant, id: PathId) {
-        self.flows.remove(id);
-        self.shares.remove(id);
-    }
-
-    fn on_path_reset(&mut self, now: Instant, id: PathId) {
-        self.on_path_added(now, id);
-    }
-
-    fn on_round(
-        &mut self,
-        _now: Instant,
-        paths: &Registry,
-        id: PathId,
-        round: &Round,
-    ) -> Option<Change> {
-        self.shares.on_round(paths, id);
-        let own = self.flows.get_mut(id)?;
-        own.thetas = thetas(self.shares.of(id), self.rule.k);
-        own.flow
-            .on_round(&self.rule, &own.thetas, paths.get(id)?, round)
+    fn on_round(&mut self, own: Own<Flow>, round: &Round) -> Option<Change> {
+        own.flow.share = Share::after_round(&own, |flow| &flow.share);
+        let flow = own.flow;
+        flow.thetas = thetas(flow.share.part(), self.0.k);
+        flow.compound
+            .on_round(&self.0, &flow.thetas, own.path, round)
     }
 
     /// cwnd += theta2/W per acked packet.
-    fn increase(&mut self, _now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-        let (Some(path), Some(own)) = (paths.get(id), self.flows.get(id)) else {
-            return 0.0;
-        };
-        ack.acked_bytes as f64 * own.thetas.theta2 / packets(path)
+    fn increase(&mut self, own: Own<Flow>, ack: &Ack) -> f64 {
+        ack.acked_bytes as f64 * own.flow.thetas.theta2 / packets(own.path)
     }
 
-    fn decrease(&mut self, _now: Instant, paths: &Registry, id: PathId) -> f64 {
-        let (Some(path), Some(own)) = (paths.get(id), self.flows.get_mut(id)) else {
-            return 0.0;
-        };
-        own.flow.decrease(&self.rule, packets(path)) * path.mss_bytes as f64
+    fn decrease(&mut self, own: Own<Flow>) -> f64 {
+        own.flow.compound.decrease(&self.0, packets(own.path)) * own.path.mss_bytes as f64
     }
 
-    fn trace(&self, _paths: &Registry, id: PathId, trace: &mut Trace) {
-        let own = self.flows.get(id).copied().unwrap_or(FRESH);
-        trace.push("theta1", own.thetas.theta1);
-        trace.push("theta2", own.thetas.theta2);
-        trace.push("theta3", own.thetas.theta3);
-        own.flow.trace(trace);
+    fn trace(&self, _paths: &Registry, _path: &PathState, flow: &Flow, trace: &mut Trace) {
+        trace.push("theta1", flow.thetas.theta1);
+        trace.push("theta2", flow.thetas.theta2);
+        trace.push("theta3", flow.thetas.theta3);
+        flow.compound.trace(trace);
     }
 }
 
@@ -192,7 +147,7 @@ mod tests {
         // Two paths of 256 packets: s = 1/2 each. cwnd: (1/4)/256 packets per ack.
         let now = Instant::now();
         let paths = paths(&[(256, 100), (256, 100)]);
-        let mut mcompound = MCompound::new(&Settings::defaults(PARAMS));
+        let mut mcompound = Flows::new(MCompound(Rule::new(&Settings::defaults(PARAMS))));
         for id in [PathId(0), PathId(1)] {
             mcompound.on_path_added(now, id);
         }

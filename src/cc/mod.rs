@@ -8,6 +8,7 @@
 //! |-----------------------|-----------------------------------------------------------------|
 //! | `window`, `hystart`   | slow start, recovery, limits, pacing: [`Group`]                  |
 //! | `re_entry`            | a slow start that an unlucky loss has ended goes on              |
+//! | `flows`               | what a controller keeps of each path                             |
 //! | `members`             | which paths are coupled, in packets and seconds                  |
 //! | `shares`              | each path's share of the rate, and delta = share^m               |
 //! | `delay`               | queueing delay, one-way or from round trips                      |
@@ -20,6 +21,7 @@
 mod binomial;
 mod bottlenecks;
 mod delay;
+mod flows;
 mod hystart;
 mod members;
 mod re_entry;
@@ -38,8 +40,13 @@ use crate::params::Listed;
 pub use crate::params::Param;
 pub use crate::params::Settings;
 pub use crate::params::Unit;
+use crate::path_map::PathMap;
 use crate::registry::PathId;
+use crate::registry::PathState;
 use crate::registry::Registry;
+use flows::boxed;
+pub use flows::AnyController;
+pub use flows::Own;
 pub use trace::Phase;
 pub use trace::Trace;
 pub use window::Group;
@@ -70,12 +77,12 @@ pub struct Entry {
     /// Its parameters; see [`Choice`].
     pub params: &'static [Param],
     /// Makes a fresh controller for one connection.
-    pub new: fn(&Settings) -> Box<dyn Controller>,
+    pub new: fn(&Settings) -> Box<dyn AnyController>,
 }
 
 impl Entry {
     /// The controller with its parameters at their defaults, fresh for one connection.
-    pub fn with_defaults(&self) -> Box<dyn Controller> {
+    pub fn with_defaults(&self) -> Box<dyn AnyController> {
         (self.new)(&Settings::defaults(self.params))
     }
 
@@ -114,7 +121,7 @@ impl Choice {
     }
 
     /// A fresh controller, for one connection. Put it into a [`Group`] with [`Choice::options`].
-    pub fn controller(&self) -> Box<dyn Controller> {
+    pub fn controller(&self) -> Box<dyn AnyController> {
         (self.entry().new)(self.settings())
     }
 }
@@ -155,7 +162,7 @@ table_of_files! {
 ///
 /// # Errors
 /// [`InvalidChoice`] lists what would be accepted.
-pub fn by_name(text: &str) -> Result<Box<dyn Controller>, InvalidChoice> {
+pub fn by_name(text: &str) -> Result<Box<dyn AnyController>, InvalidChoice> {
     Ok(text.parse::<Choice>()?.controller())
 }
 
@@ -213,21 +220,24 @@ pub struct Change {
 
 /// What tells one congestion control algorithm from another.
 ///
-/// All windows and increments are in bytes. A controller reads any path through the registry but
-/// answers only for the path it is asked about. [`Group`] bounds whatever it answers.
+/// All windows and increments are in bytes. A controller reads any path through [`Own`] but answers
+/// only for its own path, the one that the event is about. [`Group`] bounds whatever it answers.
 ///
 /// An ACK calls `on_sample`, then `on_round` if it ended a round trip, then `on_time`, and last
 /// one of `increase`, `slow_start_gain` and `on_underused`; in recovery none of those three.
 pub trait Controller: fmt::Debug + Send + Sync {
-    /// A path joined. Its registry entry and first window are in place.
-    fn on_path_added(&mut self, _now: Instant, _id: PathId) {}
+    /// What it keeps of one path.
+    type Flow: fmt::Debug + Default + Send + Sync;
 
-    /// A path left; its registry entry may still be there.
+    /// What it keeps of a path that joins or starts over: its 4-tuple changed, congestion was
+    /// persistent, or it came back from a failure, so that nothing learned about its capacity
+    /// holds. The path's registry entry and first window are in place.
+    fn on_path_added(&mut self, _now: Instant, _id: PathId) -> Self::Flow {
+        Self::Flow::default()
+    }
+
+    /// A path left, or is about to start over; its registry entry may still be there.
     fn on_path_closed(&mut self, _now: Instant, _id: PathId) {}
-
-    /// The path starts over: its 4-tuple changed, congestion was persistent, or it came back from
-    /// a failure. Nothing learned about its capacity holds.
-    fn on_path_reset(&mut self, _now: Instant, _id: PathId) {}
 
     /// The window a path begins with, in packets, if less than the transport's.
     fn initial_window_packets(&self) -> Option<f64> {
@@ -248,49 +258,43 @@ pub trait Controller: fmt::Debug + Send + Sync {
     }
 
     /// How much the window grows in slow start for each acked byte.
-    fn slow_start_gain(&mut self, _paths: &Registry, _id: PathId) -> f64 {
+    fn slow_start_gain(&mut self, _own: Own<Self::Flow>) -> f64 {
         1.0
     }
 
     /// An ACK arrived, in whatever phase: the place to take measurements.
-    fn on_sample(&mut self, _now: Instant, _paths: &Registry, _id: PathId, _ack: &Ack) {}
+    fn on_sample(&mut self, _own: Own<Self::Flow>, _ack: &Ack) {}
 
     /// A round trip ended, in whatever phase. A change is not made in recovery, and no growth
     /// while the window does not limit the sender.
-    fn on_round(
-        &mut self,
-        _now: Instant,
-        _paths: &Registry,
-        _id: PathId,
-        _round: &Round,
-    ) -> Option<Change> {
+    fn on_round(&mut self, _own: Own<Self::Flow>, _round: &Round) -> Option<Change> {
         None
     }
 
-    /// When `on_time` must be called at the latest.
-    fn next_timer(&self) -> Option<Instant> {
+    /// When `on_time` must be called at the latest; `flows` is what it keeps of all paths.
+    fn next_timer(&self, _flows: &PathMap<Self::Flow>) -> Option<Instant> {
         None
     }
 
     /// Time passed: called with each ACK of the path, and when the timer fires. A change is made
     /// in any phase.
-    fn on_time(&mut self, _now: Instant, _paths: &Registry, _id: PathId) -> Option<Change> {
+    fn on_time(&mut self, _own: Own<Self::Flow>) -> Option<Change> {
         None
     }
 
-    /// How much the window of path `id` grows for `ack`, in bytes; may be negative.
+    /// How much the window grows for `ack`, in bytes; may be negative.
     ///
     /// Called in congestion avoidance only: not in slow start, not in recovery, and not while
     /// something other than the window limits the sender.
-    fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64;
+    fn increase(&mut self, own: Own<Self::Flow>, ack: &Ack) -> f64;
 
-    /// The window of path `id` after a congestion event, in bytes; also its new slow-start
-    /// threshold. Called at most once per recovery period; the window never grows by it.
-    fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64;
+    /// The window after a congestion event, in bytes; also the new slow-start threshold. Called at
+    /// most once per recovery period; the window never grows by it.
+    fn decrease(&mut self, own: Own<Self::Flow>) -> f64;
 
     /// An ACK arrived while the window was not what limited the sender, so nothing may grow.
-    fn on_underused(&mut self, _now: Instant, _id: PathId) {}
+    fn on_underused(&mut self, _own: Own<Self::Flow>) {}
 
-    /// Shows the values that decide, by the source's symbols: always the same names.
-    fn trace(&self, _paths: &Registry, _id: PathId, _trace: &mut Trace) {}
+    /// Shows the values that decide on `path`, by the source's symbols: always the same names.
+    fn trace(&self, _paths: &Registry, _path: &PathState, _flow: &Self::Flow, _trace: &mut Trace) {}
 }

@@ -3,9 +3,9 @@
 //!
 //! | symbol   | name here       | unit        | source                                   |
 //! |----------|-----------------|-------------|------------------------------------------|
-//! | delta_r  | `Shares::delta` | 1           | scales C; see below                      |
+//! | delta_r  | `Share::delta`  | 1           | scales C; see below                      |
 //! | C, K, b  | as in [`cubic`](super::cubic) | | K_r = cbrt(b W_max/(delta_r C))        |
-//! | x_r      | [`Shares`]      | packets/s   | smoothed w_r/rtt_r                       |
+//! | x_r      | [`Share`]      | packets/s   | smoothed w_r/rtt_r                       |
 //!
 //! The texts we have leave delta_r undefined. CUBIC's window is (C (4-b)/(4b))^(1/4) (rtt/p)^(3/4),
 //! that is C^(1/4) but for constants, so delta_r = (x_r/sum x)^4 gives path r the fraction x_r/sum x
@@ -18,22 +18,21 @@
 //! does, a delta that follows the share at once would only ever push the window up: two paths took 1.3
 //! shares of a common bottleneck with it.
 
-use std::time::Instant;
-
-use super::cubic::Flow;
+use super::boxed;
+use super::cubic;
 use super::cubic::Gains;
 use super::cubic::Growth;
 use super::cubic::C;
 use super::re_entry;
-use super::shares::Shares;
+use super::shares::Share;
 use super::Ack;
 use super::Change;
 use super::Controller;
 use super::Entry;
+use super::Own;
 use super::Round;
 use super::Trace;
-use crate::path_map::PathMap;
-use crate::registry::PathId;
+use crate::registry::PathState;
 use crate::registry::Registry;
 
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
@@ -56,97 +55,62 @@ pub const ENTRY: Entry = Entry {
          itself",
     ],
     params: &[re_entry::PARAM],
-    new: |_| Box::<MpCubic>::default(),
+    new: |_| boxed(MpCubic),
 };
 
 /// The exponents of the share: CUBIC's and Reno's.
 const M_CUBIC: i32 = 4;
 const M_RENO: i32 = 2;
 
-/// One path.
-#[derive(Clone, Copy, Debug)]
-struct Path {
-    flow: Flow,
+/// MPCUBIC of one path.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    cubic: cubic::Flow,
     /// Of the epoch.
     gains: Gains,
+    share: Share,
 }
 
 /// The controller.
-#[derive(Debug, Default)]
-struct MpCubic {
-    flows: PathMap<Path>,
-    shares: Shares,
-}
+#[derive(Debug)]
+struct MpCubic;
 
-impl MpCubic {
-    fn gains(&self, id: PathId) -> Gains {
-        Gains {
-            cubic: self.shares.delta(id, M_CUBIC),
-            friendly: self.shares.delta(id, M_RENO),
-        }
+fn gains(share: &Share) -> Gains {
+    Gains {
+        cubic: share.delta(M_CUBIC),
+        friendly: share.delta(M_RENO),
     }
 }
 
 impl Controller for MpCubic {
-    fn on_path_added(&mut self, _now: Instant, id: PathId) {
-        let fresh = Path {
-            flow: Flow::default(),
-            gains: Gains::NONE,
-        };
-        self.flows.insert(id, fresh);
-        self.shares.reset(id);
-    }
+    type Flow = Flow;
 
-    fn on_path_closed(&mut self, _now: Instant, id: PathId) {
-        self.flows.remove(id);
-        self.shares.remove(id);
-    }
-
-    fn on_path_reset(&mut self, now: Instant, id: PathId) {
-        self.on_path_added(now, id);
-    }
-
-    fn on_round(
-        &mut self,
-        _now: Instant,
-        paths: &Registry,
-        id: PathId,
-        _round: &Round,
-    ) -> Option<Change> {
-        self.shares.on_round(paths, id);
+    fn on_round(&mut self, own: Own<Flow>, _round: &Round) -> Option<Change> {
+        own.flow.share = Share::after_round(&own, |flow| &flow.share);
         None
     }
 
-    fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-        let gains = self.gains(id);
-        let (Some(path), Some(own)) = (paths.get(id), self.flows.get_mut(id)) else {
-            return 0.0;
-        };
-        if !own.flow.in_epoch() {
-            own.gains = gains;
+    fn increase(&mut self, own: Own<Flow>, ack: &Ack) -> f64 {
+        let flow = own.flow;
+        if !flow.cubic.in_epoch() {
+            flow.gains = gains(&flow.share);
         }
-        own.flow.increase(now, &Growth::of(path, ack), own.gains)
+        let growth = Growth::of(own.path, ack);
+        flow.cubic.increase(own.now, &growth, flow.gains)
     }
 
-    fn decrease(&mut self, _now: Instant, paths: &Registry, id: PathId) -> f64 {
-        let (Some(path), Some(own)) = (paths.get(id), self.flows.get_mut(id)) else {
-            return 0.0;
-        };
-        own.flow.decrease(path.cwnd_bytes as f64)
+    fn decrease(&mut self, own: Own<Flow>) -> f64 {
+        own.flow.cubic.decrease(own.path.cwnd_bytes as f64)
     }
 
-    fn on_underused(&mut self, now: Instant, id: PathId) {
-        if let Some(own) = self.flows.get_mut(id) {
-            own.flow.on_underused(now);
-        }
+    fn on_underused(&mut self, own: Own<Flow>) {
+        own.flow.cubic.on_underused(own.now);
     }
 
-    fn trace(&self, paths: &Registry, id: PathId, trace: &mut Trace) {
-        if let (Some(path), Some(own)) = (paths.get(id), self.flows.get(id)) {
-            trace.push("delta", own.gains.cubic);
-            own.flow
-                .trace(path.mss_bytes as f64, C * own.gains.cubic, trace);
-        }
+    fn trace(&self, _paths: &Registry, path: &PathState, flow: &Flow, trace: &mut Trace) {
+        let delta = flow.gains.cubic;
+        trace.push("delta", delta);
+        flow.cubic.trace(path.mss_bytes as f64, C * delta, trace);
     }
 }
 
@@ -173,16 +137,17 @@ mod tests {
     fn two_equal_paths_have_a_sixteenth_of_c() {
         let now = Instant::now();
         let paths = paths(&[(40, 100), (40, 100)]);
-        let mut mpcubic = MpCubic::default();
+        let mut mpcubic = Flows::new(MpCubic);
         for id in [PathId(0), PathId(1)] {
             mpcubic.on_path_added(now, id);
         }
         for id in [PathId(0), PathId(1)] {
             mpcubic.on_round(now, &paths, id, &round(100));
         }
-        close(mpcubic.gains(PathId(1)).cubic, 1.0 / 16.0);
-        close(mpcubic.gains(PathId(1)).friendly, 1.0 / 4.0);
+        let gains = gains(&mpcubic.flows.get(PathId(1)).unwrap().share);
+        close(gains.cubic, 1.0 / 16.0);
+        close(gains.friendly, 1.0 / 4.0);
         // (1/16)^(1/4) = 1/2: half of one flow's window each.
-        close(mpcubic.gains(PathId(1)).cubic.powf(0.25), 0.5);
+        close(gains.cubic.powf(0.25), 0.5);
     }
 }

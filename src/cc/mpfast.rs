@@ -8,22 +8,21 @@
 //! | symbol | name here | unit    | source                       |
 //! |--------|-----------|---------|------------------------------|
 //! | A_r    | `share`   | packets | ours; at least 2             |
-//! | x_r    | [`Shares`]| packets/s | smoothed w_r/rtt_r         |
+//! | x_r    | [`Share`]| packets/s | smoothed w_r/rtt_r         |
 
-use std::time::Instant;
-
+use super::boxed;
 use super::fast;
 use super::fast::Rule;
 use super::reno;
-use super::shares::Shares;
+use super::shares::Share;
 use super::Ack;
 use super::Change;
 use super::Controller;
 use super::Entry;
+use super::Own;
 use super::Round;
-use super::Settings;
 use super::Trace;
-use crate::registry::PathId;
+use crate::registry::PathState;
 use crate::registry::Registry;
 
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
@@ -46,7 +45,7 @@ pub const ENTRY: Entry = Entry {
         "A_r is A x_r/sum x, at least two packets, with rates smoothed by 7/8 per round trip",
     ],
     params: fast::PARAMS,
-    new: |settings| Box::new(MpFast::new(settings)),
+    new: |settings| boxed(MpFast(Rule::new(settings))),
 };
 
 /// The least A_r: with less, the queue is too short to be measured.
@@ -54,62 +53,36 @@ const MIN_A: f64 = 2.0;
 
 /// The controller.
 #[derive(Debug)]
-struct MpFast {
-    rule: Rule,
-    shares: Shares,
-}
+struct MpFast(Rule);
 
 impl MpFast {
-    fn new(settings: &Settings) -> Self {
-        MpFast {
-            rule: Rule::new(settings),
-            shares: Shares::default(),
-        }
-    }
-
     /// The rule of one path, with its A_r.
-    fn share(&self, id: PathId) -> Rule {
+    fn of(&self, share: &Share) -> Rule {
         Rule {
-            a: (self.rule.a * self.shares.of(id)).max(MIN_A),
-            ..self.rule
+            a: (self.0.a * share.part()).max(MIN_A),
+            ..self.0
         }
     }
 }
 
 impl Controller for MpFast {
-    fn on_path_added(&mut self, _now: Instant, id: PathId) {
-        self.shares.reset(id);
+    type Flow = Share;
+
+    fn on_round(&mut self, own: Own<Share>, round: &Round) -> Option<Change> {
+        *own.flow = Share::after_round(&own, |share| share);
+        self.of(own.flow).on_round(own.path, round)
     }
 
-    fn on_path_closed(&mut self, _now: Instant, id: PathId) {
-        self.shares.remove(id);
+    fn increase(&mut self, own: Own<Self::Flow>, ack: &Ack) -> f64 {
+        reno::step_without_rtt(own.path, ack)
     }
 
-    fn on_path_reset(&mut self, _now: Instant, id: PathId) {
-        self.shares.reset(id);
+    fn decrease(&mut self, own: Own<Self::Flow>) -> f64 {
+        reno::half(own.path)
     }
 
-    fn on_round(
-        &mut self,
-        _now: Instant,
-        paths: &Registry,
-        id: PathId,
-        round: &Round,
-    ) -> Option<Change> {
-        self.shares.on_round(paths, id);
-        self.share(id).on_round(paths.get(id)?, round)
-    }
-
-    fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-        reno::increase_without_rtt(now, paths, id, ack)
-    }
-
-    fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {
-        reno::Reno.decrease(now, paths, id)
-    }
-
-    fn trace(&self, _paths: &Registry, id: PathId, trace: &mut Trace) {
-        trace.push("a_packets", self.share(id).a);
+    fn trace(&self, _paths: &Registry, _path: &PathState, share: &Share, trace: &mut Trace) {
+        trace.push("a_packets", self.of(share).a);
     }
 }
 
@@ -118,12 +91,16 @@ mod tests {
     use super::super::testing::*;
     use super::*;
 
+    fn of(mpfast: &Flows<MpFast>, id: u64) -> Rule {
+        mpfast.controller.of(mpfast.flows.get(PathId(id)).unwrap())
+    }
+
     #[test]
     fn the_queue_is_shared_by_rate() {
         // Rates 30/0.1 and 90/0.1: shares 1/4 and 3/4 of A = 20: 5 and 15.
         let now = Instant::now();
         let paths = paths(&[(30, 100), (90, 100)]);
-        let mut mpfast = MpFast::new(&Settings::defaults(ENTRY.params));
+        let mut mpfast = Flows::new(MpFast(Rule::new(&Settings::defaults(ENTRY.params))));
         for id in [PathId(0), PathId(1)] {
             mpfast.on_path_added(now, id);
         }
@@ -133,8 +110,8 @@ mod tests {
         let change = mpfast
             .on_round(now, &paths, PathId(0), &round(100))
             .unwrap();
-        close(mpfast.share(PathId(0)).a, 5.0);
-        close(mpfast.share(PathId(1)).a, 15.0);
+        close(of(&mpfast, 0).a, 5.0);
+        close(of(&mpfast, 1).a, 15.0);
         close(change.cwnd_bytes, 32_500.0);
     }
 
@@ -142,12 +119,12 @@ mod tests {
     fn a_path_may_always_queue_two_packets() {
         let now = Instant::now();
         let paths = paths(&[(2, 100), (98, 100)]);
-        let mut mpfast = MpFast::new(&Settings::defaults(ENTRY.params));
+        let mut mpfast = Flows::new(MpFast(Rule::new(&Settings::defaults(ENTRY.params))));
         for id in [PathId(0), PathId(1)] {
             mpfast.on_path_added(now, id);
         }
         mpfast.on_round(now, &paths, PathId(1), &round(100));
         mpfast.on_round(now, &paths, PathId(0), &round(100));
-        close(mpfast.share(PathId(0)).a, 2.0);
+        close(of(&mpfast, 0).a, 2.0);
     }
 }

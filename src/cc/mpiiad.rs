@@ -3,6 +3,7 @@
 //! See [`Binomial`] for the equations and for the choice of delta.
 
 use super::binomial::Binomial;
+use super::boxed;
 use super::iiad::IIAD;
 use super::re_entry;
 use super::Entry;
@@ -24,7 +25,7 @@ pub const ENTRY: Entry = Entry {
         "the increase is per round trip, as that of IIAD",
     ],
     params: &[re_entry::PARAM],
-    new: |_| Box::new(Binomial::coupled(IIAD)),
+    new: |_| boxed(Binomial::coupled(IIAD)),
 };
 
 #[cfg(test)]

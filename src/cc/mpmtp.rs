@@ -56,10 +56,9 @@
 //! p_r: 1/p_r is the longer of the packets acked since the last loss and those between the last two.
 
 use std::time::Duration;
-use std::time::Instant;
 
+use super::boxed;
 use super::cubic;
-use super::members::members;
 use super::members::packets;
 use super::members::secs;
 use super::members::Member;
@@ -69,12 +68,11 @@ use super::Ack;
 use super::Change;
 use super::Controller;
 use super::Entry;
+use super::Own;
 use super::Param;
 use super::Round;
 use super::Settings;
 use super::Trace;
-use crate::path_map::PathMap;
-use crate::registry::PathId;
 use crate::registry::PathState;
 use crate::registry::Registry;
 
@@ -133,7 +131,7 @@ pub const ENTRY: Entry = Entry {
         ),
         re_entry::PARAM,
     ],
-    new: |settings| Box::new(MpMtp::new(settings)),
+    new: |settings| boxed(MpMtp::new(settings)),
 };
 
 /// The bounds of delta, and the floor of B.
@@ -270,26 +268,26 @@ struct Flow {
     epochs: u32,
 }
 
-const FRESH: Flow = Flow {
-    profile: Profile::Convex,
-    w_max: 0.0,
-    alpha: 1.0,
-    factor: 1.0,
-    balance: 1.0,
-    delta: 1.0,
-    samples: [0.0; RTT_FILTER],
-    seen: 0,
-    rtt_rise: 0.0,
-    rtt_loss: None,
-    rose: false,
-    epoch: Epoch {
-        acked: 0.0,
-        w: 0.0,
-        alpha: 0.0,
-    },
-    means: None,
-    epochs: 0,
-};
+impl Default for Flow {
+    fn default() -> Self {
+        Flow {
+            profile: Profile::Convex,
+            w_max: 0.0,
+            alpha: 1.0,
+            factor: 1.0,
+            balance: 1.0,
+            delta: 1.0,
+            samples: [0.0; RTT_FILTER],
+            seen: 0,
+            rtt_rise: 0.0,
+            rtt_loss: None,
+            rose: false,
+            epoch: Epoch::default(),
+            means: None,
+            epochs: 0,
+        }
+    }
+}
 
 impl Flow {
     /// The least of the last samples; `None` before there are enough.
@@ -310,6 +308,17 @@ impl Flow {
         self.factor = 1.0;
     }
 
+    /// A round trip ended at window `w`; `double`: convex growth doubles.
+    fn on_round(&mut self, w: f64, double: bool) {
+        match self.profile {
+            Profile::Linear if !self.rose => self.leave_linear(w),
+            Profile::Convex if double => self.alpha = (2.0 * self.alpha).min(w),
+            Profile::Convex => self.alpha = (self.alpha + 1.0).min(w),
+            _ => (),
+        }
+        self.rose = false;
+    }
+
     /// Back from the linear profile to the curve that fits the window.
     fn leave_linear(&mut self, w: f64) {
         self.enter(match w < self.w_max {
@@ -328,7 +337,6 @@ struct MpMtp {
     double: bool,
     rise: Duration,
     rise_part: f64,
-    flows: PathMap<Flow>,
 }
 
 impl MpMtp {
@@ -340,19 +348,18 @@ impl MpMtp {
             double: settings.word("convex") == "double",
             rise: Duration::from_secs_f64(settings.get("rise")),
             rise_part: settings.get("rise_part"),
-            flows: PathMap::default(),
         }
     }
 
-    /// B of path `id`.
-    fn balance(&self, paths: &Registry, id: PathId, own: &PathState) -> f64 {
+    /// B of the path.
+    fn balance(&self, own: &Own<Flow>) -> f64 {
         let mut rates = LossRates {
             min: f64::MAX,
             max: 0.0,
             mean: 0.0,
         };
         let mut count = 0.0;
-        for member in members(paths, id) {
+        for member in own.members() {
             let p = 1.0 / loss_interval(member.path);
             rates.min = rates.min.min(p);
             rates.max = rates.max.max(p);
@@ -363,24 +370,24 @@ impl MpMtp {
             return 1.0;
         }
         rates.mean /= count;
-        balance(1.0 / loss_interval(own), &rates)
+        balance(1.0 / loss_interval(own.path), &rates)
     }
 
-    /// delta of path `id`.
-    fn fairness(&self, paths: &Registry, id: PathId, own: &Flow) -> f64 {
+    /// delta of the path.
+    fn fairness(&self, own: &Own<Flow>) -> f64 {
         if !self.fair {
             return 1.0;
         }
         let (mut best, mut sum, mut count) = (0.0_f64, 0.0, 0.0);
-        for member in members(paths, id) {
-            let flow = self.flows.get(member.path.id).unwrap_or(&FRESH);
+        for (member, flow) in own.flows() {
             best = best.max(cubic_factor(member.rtt));
             sum += flow.mean_window(&member) / member.rtt;
             count += 1.0;
         }
-        match own.means.filter(|_| own.epochs >= MIN_EPOCHS) {
+        let flow = &*own.flow;
+        match flow.means.filter(|_| flow.epochs >= MIN_EPOCHS) {
             Some(means) => {
-                let delta = fairness(1.0 - self.k_ret, &means, own.balance, best, sum);
+                let delta = fairness(1.0 - self.k_ret, &means, flow.balance, best, sum);
                 delta.clamp(DELTA[0], DELTA[1])
             }
             None => 1.0 / f64::max(count, 1.0),
@@ -389,25 +396,13 @@ impl MpMtp {
 }
 
 impl Controller for MpMtp {
-    fn on_path_added(&mut self, _now: Instant, id: PathId) {
-        self.flows.insert(id, FRESH);
-    }
+    type Flow = Flow;
 
-    fn on_path_closed(&mut self, _now: Instant, id: PathId) {
-        self.flows.remove(id);
-    }
-
-    fn on_path_reset(&mut self, _now: Instant, id: PathId) {
-        self.flows.insert(id, FRESH);
-    }
-
-    fn on_sample(&mut self, _now: Instant, paths: &Registry, id: PathId, ack: &Ack) {
-        let (Some(path), Some(flow)) = (paths.get(id), self.flows.get_mut(id)) else {
+    fn on_sample(&mut self, own: Own<Flow>, ack: &Ack) {
+        let (Some(sample), Some(rtt)) = (ack.rtt_sample, own.path.rtt) else {
             return;
         };
-        let (Some(sample), Some(rtt)) = (ack.rtt_sample, path.rtt) else {
-            return;
-        };
+        let flow = own.flow;
         flow.samples[flow.seen % RTT_FILTER] = secs(sample);
         flow.seen += 1;
 
@@ -424,8 +419,8 @@ impl Controller for MpMtp {
     }
 
     /// An RTT increment ends slow start.
-    fn on_time(&mut self, _now: Instant, paths: &Registry, id: PathId) -> Option<Change> {
-        let (path, flow) = (paths.get(id)?, self.flows.get_mut(id)?);
+    fn on_time(&mut self, own: Own<Flow>) -> Option<Change> {
+        let (path, flow) = (own.path, own.flow);
         let leaves = path.in_slow_start() && flow.profile == Profile::Linear && flow.w_max == 0.0;
         leaves.then_some(Change {
             cwnd_bytes: path.cwnd_bytes as f64,
@@ -433,39 +428,18 @@ impl Controller for MpMtp {
         })
     }
 
-    fn on_round(
-        &mut self,
-        _now: Instant,
-        paths: &Registry,
-        id: PathId,
-        _round: &Round,
-    ) -> Option<Change> {
-        let path = paths.get(id)?;
-        path.rtt?;
-        let (w, double) = (packets(path), self.double);
-        let balance = self.balance(paths, id, path);
-        let flow = self.flows.get_mut(id)?;
-        flow.balance = balance;
-        match flow.profile {
-            Profile::Linear if !flow.rose => flow.leave_linear(w),
-            Profile::Convex if double => flow.alpha = (2.0 * flow.alpha).min(w),
-            Profile::Convex => flow.alpha = (flow.alpha + 1.0).min(w),
-            _ => (),
-        }
-        flow.rose = false;
-
-        let flow = *self.flows.get(id)?;
-        let delta = self.fairness(paths, id, &flow);
-        self.flows.get_mut(id)?.delta = delta;
+    fn on_round(&mut self, own: Own<Flow>, _round: &Round) -> Option<Change> {
+        own.path.rtt?;
+        own.flow.balance = self.balance(&own);
+        own.flow.on_round(packets(own.path), self.double);
+        own.flow.delta = self.fairness(&own);
         None
     }
 
-    fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-        let (Some(path), Some(flow)) = (paths.get(id), self.flows.get_mut(id)) else {
-            return 0.0;
-        };
+    fn increase(&mut self, own: Own<Flow>, ack: &Ack) -> f64 {
+        let (path, flow) = (own.path, own.flow);
         if path.rtt.is_none() {
-            return reno::Reno.increase(now, paths, id, ack);
+            return reno::step(path, ack);
         }
         let w = packets(path);
         match flow.profile {
@@ -487,11 +461,8 @@ impl Controller for MpMtp {
         ack.acked_bytes as f64 * flow.delta * flow.balance * alpha / w
     }
 
-    fn decrease(&mut self, _now: Instant, paths: &Registry, id: PathId) -> f64 {
-        let (Some(path), Some(flow)) = (paths.get(id), self.flows.get_mut(id)) else {
-            return 0.0;
-        };
-        let w = packets(path);
+    fn decrease(&mut self, own: Own<Flow>) -> f64 {
+        let (w, flow) = (packets(own.path), own.flow);
         flow.w_max = w;
         flow.rtt_loss = flow.rtt();
         flow.enter(Profile::Concave);
@@ -500,11 +471,10 @@ impl Controller for MpMtp {
             flow.means = Some(means);
             flow.epochs = flow.epochs.saturating_add(1);
         }
-        self.k_ret * path.cwnd_bytes as f64
+        self.k_ret * own.path.cwnd_bytes as f64
     }
 
-    fn trace(&self, _paths: &Registry, id: PathId, trace: &mut Trace) {
-        let flow = self.flows.get(id).unwrap_or(&FRESH);
+    fn trace(&self, _paths: &Registry, _path: &PathState, flow: &Flow, trace: &mut Trace) {
         trace.push("profile", f64::from(flow.profile as u8));
         trace.push("alpha", flow.alpha);
         trace.push("l", flow.factor);
@@ -592,13 +562,13 @@ mod tests {
         about(halves, delta / 2_f64.powf(4.0 / 3.0), 1e-9);
     }
 
-    fn joined(text: &str) -> MpMtp {
-        let mut mpmtp = MpMtp::new(&settings(&ENTRY, text));
+    fn joined(text: &str) -> Flows<MpMtp> {
+        let mut mpmtp = Flows::new(MpMtp::new(&settings(&ENTRY, text)));
         mpmtp.on_path_added(Instant::now(), PathId(0));
         mpmtp
     }
 
-    fn sample(mpmtp: &mut MpMtp, paths: &Registry, rtt_ms: u64, times: usize) {
+    fn sample(mpmtp: &mut Flows<MpMtp>, paths: &Registry, rtt_ms: u64, times: usize) {
         let now = Instant::now();
         let ack = Ack {
             rtt_sample: Some(Duration::from_millis(rtt_ms)),
@@ -615,7 +585,7 @@ mod tests {
         let id = PathId(0);
         let mut list = paths(&[(100, 100)]);
         let mut mpmtp = joined("fair=off");
-        let profile = |mpmtp: &MpMtp| mpmtp.flows.get(id).unwrap().profile;
+        let profile = |mpmtp: &Flows<MpMtp>| mpmtp.flows.get(id).unwrap().profile;
 
         sample(&mut mpmtp, &list, 100, 4);
         close(mpmtp.decrease(now, &list, id), 70_000.0);

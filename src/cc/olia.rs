@@ -22,8 +22,7 @@
 //! interval ends at a congestion event, not at each lost packet. The smallest window is two
 //! packets, not one. Slow start is left alone (the draft sets ssthresh to one packet when N > 1).
 
-use std::time::Instant;
-
+use super::boxed;
 use super::members::members;
 use super::members::packets;
 use super::members::Member;
@@ -33,8 +32,8 @@ use super::reno;
 use super::Ack;
 use super::Controller;
 use super::Entry;
+use super::Own;
 use super::Trace;
-use crate::registry::PathId;
 use crate::registry::PathState;
 use crate::registry::Registry;
 
@@ -58,7 +57,7 @@ pub const ENTRY: Entry = Entry {
         LEFT_OUT,
     ],
     params: &[re_entry::PARAM],
-    new: |_| Box::new(Olia),
+    new: |_| boxed(Olia),
 };
 
 /// The controller; all it needs is in the registry.
@@ -146,24 +145,26 @@ fn increase(window_packets: f64, rtt_secs: f64, sum_rate: f64, alpha: f64) -> f6
 }
 
 impl Controller for Olia {
-    fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-        let Some(member) = paths.get(id).and_then(Member::new) else {
-            return reno::Reno.increase(now, paths, id, ack);
+    type Flow = ();
+
+    fn increase(&mut self, own: Own<()>, ack: &Ack) -> f64 {
+        let Some(member) = Member::new(own.path) else {
+            return reno::step(own.path, ack);
         };
-        let all = members(paths, id);
-        let alpha = Sets::of(all.clone()).alpha(&member);
-        let per_packet = increase(packets(member.path), member.rtt, sum_rate(all), alpha);
+        let alpha = Sets::of(own.members()).alpha(&member);
+        let sum_rate = sum_rate(own.members());
+        let per_packet = increase(packets(own.path), member.rtt, sum_rate, alpha);
         // Packets per packet is bytes per byte.
         ack.acked_bytes as f64 * per_packet
     }
 
-    fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {
-        reno::Reno.decrease(now, paths, id)
+    fn decrease(&mut self, own: Own<()>) -> f64 {
+        reno::half(own.path)
     }
 
-    fn trace(&self, paths: &Registry, id: PathId, trace: &mut Trace) {
-        let member = paths.get(id).and_then(Member::new);
-        let sets = Sets::of(members(paths, id));
+    fn trace(&self, paths: &Registry, path: &PathState, _flow: &(), trace: &mut Trace) {
+        let member = Member::new(path);
+        let sets = Sets::of(members(paths, path.id));
         let is = |known: bool| if known { 1.0 } else { 0.0 };
         trace.push("alpha", member.map_or(0.0, |member| sets.alpha(&member)));
         trace.push(
@@ -179,6 +180,7 @@ impl Controller for Olia {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::*;
     use super::*;
     use crate::registry::Rtt;
     use std::time::Duration;
@@ -199,10 +201,6 @@ mod tests {
         let all = members(paths, PathId(0));
         let sets = Sets::of(all.clone());
         all.map(|member| sets.alpha(&member)).collect()
-    }
-
-    fn close(a: f64, b: f64) {
-        assert!((a - b).abs() <= 1e-9 * b.abs().max(1e-9), "{a} is not {b}");
     }
 
     #[test]

@@ -8,13 +8,12 @@
 //! | w      | `cwnd_bytes` | bytes | RFC 5681 |
 //! | SMSS   | `mss_bytes`  | bytes | RFC 5681 |
 
-use std::time::Instant;
-
+use super::boxed;
 use super::Ack;
 use super::Controller;
 use super::Entry;
-use crate::registry::PathId;
-use crate::registry::Registry;
+use super::Own;
+use crate::registry::PathState;
 
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
@@ -29,46 +28,54 @@ pub const ENTRY: Entry = Entry {
     avoid_when: "paths may share a bottleneck: n paths take n shares of it",
     deviations: &[],
     params: &[],
-    new: |_| Box::new(Reno),
+    new: |_| boxed(Reno),
 };
 
 /// The fraction of the window kept after a loss (RFC 9002, kLossReductionFactor).
 pub(super) const LOSS_REDUCTION_FACTOR: f64 = 0.5;
 
-/// The controller; it has no state of its own.
+/// The controller.
 #[derive(Debug)]
-pub struct Reno;
+struct Reno;
 
 /// w += 1/w per acked packet (RFC 5681, equation 3, with bytes acked):
 /// in bytes, `acked * mss / cwnd`.
-pub(super) fn increase(cwnd_bytes: f64, mss_bytes: f64, acked_bytes: f64) -> f64 {
+fn increase(cwnd_bytes: f64, mss_bytes: f64, acked_bytes: f64) -> f64 {
     acked_bytes * mss_bytes / cwnd_bytes
 }
 
-/// The increase of a controller that moves its window per round trip: none per ACK, but Reno's for a
+/// What `ack` adds to the window of `path`, in bytes.
+pub(super) fn step(path: &PathState, ack: &Ack) -> f64 {
+    increase(
+        path.cwnd_bytes as f64,
+        path.mss_bytes as f64,
+        ack.acked_bytes as f64,
+    )
+}
+
+/// The step of a controller that moves its window per round trip: none per ACK, but Reno's for a
 /// path that has no RTT to speak of.
-pub(super) fn increase_without_rtt(now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-    match paths.get(id).is_some_and(|path| path.rtt.is_some()) {
-        true => 0.0,
-        false => Reno.increase(now, paths, id, ack),
+pub(super) fn step_without_rtt(path: &PathState, ack: &Ack) -> f64 {
+    match path.rtt {
+        Some(_) => 0.0,
+        None => step(path, ack),
     }
 }
 
+/// What a loss leaves of the window of `path`, in bytes.
+pub(super) fn half(path: &PathState) -> f64 {
+    path.cwnd_bytes as f64 * LOSS_REDUCTION_FACTOR
+}
+
 impl Controller for Reno {
-    fn increase(&mut self, _now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-        paths.get(id).map_or(0.0, |path| {
-            increase(
-                path.cwnd_bytes as f64,
-                path.mss_bytes as f64,
-                ack.acked_bytes as f64,
-            )
-        })
+    type Flow = ();
+
+    fn increase(&mut self, own: Own<()>, ack: &Ack) -> f64 {
+        step(own.path, ack)
     }
 
-    fn decrease(&mut self, _now: Instant, paths: &Registry, id: PathId) -> f64 {
-        paths
-            .get(id)
-            .map_or(0.0, |path| path.cwnd_bytes as f64 * LOSS_REDUCTION_FACTOR)
+    fn decrease(&mut self, own: Own<()>) -> f64 {
+        half(own.path)
     }
 }
 

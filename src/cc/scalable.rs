@@ -12,16 +12,14 @@
 //! The MPCOA paper describes it as halving until losses stop and then starting slowly; that is not
 //! Kelly's algorithm, and not this one.
 
-use std::time::Instant;
-
+use super::boxed;
 use super::members::packets;
 use super::Ack;
 use super::Controller;
 use super::Entry;
+use super::Own;
 use super::Param;
 use super::Settings;
-use crate::registry::PathId;
-use crate::registry::Registry;
 
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
 pub const ENTRY: Entry = Entry {
@@ -52,10 +50,10 @@ pub const ENTRY: Entry = Entry {
             "fraction of the window given up on a loss; Kelly's 1/8",
         ),
     ],
-    new: |settings| Box::new(Scalable::new(settings)),
+    new: |settings| boxed(Scalable::new(settings)),
 };
 
-/// The controller; it has no state of its own.
+/// The controller.
 #[derive(Debug)]
 struct Scalable {
     a: f64,
@@ -72,16 +70,14 @@ impl Scalable {
 }
 
 impl Controller for Scalable {
-    fn increase(&mut self, _now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-        paths.get(id).map_or(0.0, |path| {
-            ack.acked_bytes as f64 * self.a.max(1.0 / packets(path))
-        })
+    type Flow = ();
+
+    fn increase(&mut self, own: Own<()>, ack: &Ack) -> f64 {
+        ack.acked_bytes as f64 * self.a.max(1.0 / packets(own.path))
     }
 
-    fn decrease(&mut self, _now: Instant, paths: &Registry, id: PathId) -> f64 {
-        paths
-            .get(id)
-            .map_or(0.0, |path| path.cwnd_bytes as f64 * (1.0 - self.b))
+    fn decrease(&mut self, own: Own<()>) -> f64 {
+        own.path.cwnd_bytes as f64 * (1.0 - self.b)
     }
 }
 
@@ -93,9 +89,9 @@ mod tests {
     #[test]
     fn growth_is_a_hundredth_of_a_large_window() {
         let now = Instant::now();
-        let mut scalable = Scalable::new(&Settings::defaults(ENTRY.params));
         // 400 packets > 100: 0.01 packets of 1000 bytes. 20 packets: Reno's 1/20.
         let paths = paths(&[(400, 50), (20, 50)]);
+        let mut scalable = joined(Scalable::new(&settings(&ENTRY, "")), &paths);
         close(scalable.increase(now, &paths, PathId(0), &ack(now)), 10.0);
         close(scalable.increase(now, &paths, PathId(1), &ack(now)), 50.0);
         // 400 * 7/8 = 350 packets.

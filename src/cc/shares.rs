@@ -6,11 +6,8 @@
 //! all paths together take what one flow would. m is 2 for Reno, SQRT and IIAD (k + l + 1), 2 - k
 //! for Compound and 4 for CUBIC.
 
-use super::members::members;
 use super::members::Member;
-use crate::path_map::PathMap;
-use crate::registry::PathId;
-use crate::registry::Registry;
+use super::Own;
 
 /// The weight of a new rate in the smoothed one (MCompound, algorithm 1).
 const SMOOTHING: f64 = 0.125;
@@ -20,114 +17,113 @@ const MIN_DELTA: f64 = 1e-3;
 
 /// One path's rate and share, as of its last round trip.
 #[derive(Clone, Copy, Debug)]
-struct Share {
+pub(super) struct Share {
     /// x_r smoothed, packets per second; `None` before the first round trip.
     rate: Option<f64>,
-    share: f64,
+    part: f64,
 }
 
-/// The shares of all paths.
-#[derive(Clone, Debug, Default)]
-pub struct Shares {
-    paths: PathMap<Share>,
-}
-
-impl Shares {
-    /// A path joins, or starts over: alone, until its first round trip ends.
-    pub fn reset(&mut self, id: PathId) {
-        let fresh = Share {
+/// A path that is alone, or has not been measured.
+impl Default for Share {
+    fn default() -> Self {
+        Share {
             rate: None,
-            share: 1.0,
-        };
-        self.paths.insert(id, fresh);
+            part: 1.0,
+        }
     }
+}
 
-    /// A path leaves.
-    pub fn remove(&mut self, id: PathId) {
-        self.paths.remove(id);
-    }
-
-    /// A round trip of path `id` ended: x <- 7/8 x + 1/8 w/rtt, and its share anew.
-    pub fn on_round(&mut self, paths: &Registry, id: PathId) {
-        let Some(member) = paths.get(id).and_then(Member::new) else {
-            return;
+impl Share {
+    /// The share after a round trip: x <- 7/8 x + 1/8 w/rtt, and its part of the sum. `share` says
+    /// where a flow has its share.
+    pub fn after_round<F>(own: &Own<F>, share: fn(&F) -> &Share) -> Share {
+        let before = share(own.flow);
+        let Some(member) = Member::new(own.path) else {
+            return *before;
         };
-        let Some(own) = self.paths.get_mut(id) else {
-            return;
-        };
-        let rate = match own.rate {
+        let rate = match before.rate {
             Some(rate) => rate + SMOOTHING * (member.rate() - rate),
             None => member.rate(),
         };
-        own.rate = Some(rate);
-
-        let smoothed = |id| self.paths.get(id).and_then(|share| share.rate);
-        let sum: f64 = members(paths, id)
-            .filter_map(|member| smoothed(member.path.id))
-            .sum();
-        if let Some(own) = self.paths.get_mut(id) {
-            own.share = match sum > 0.0 {
+        let rates = own
+            .flows()
+            .filter_map(|(member, flow)| match member.path.id == own.path.id {
+                true => Some(rate),
+                false => share(flow).rate,
+            });
+        let sum: f64 = rates.sum();
+        Share {
+            rate: Some(rate),
+            part: match sum > 0.0 {
                 true => rate / sum,
                 false => 1.0,
-            };
+            },
         }
     }
 
     /// x_r / sum x_s; 1 for a path that is alone, or has not been measured.
-    pub fn of(&self, id: PathId) -> f64 {
-        self.paths.get(id).map_or(1.0, |share| share.share)
+    pub fn part(&self) -> f64 {
+        self.part
     }
 
     /// delta_r = (x_r / sum x_s)^m.
-    pub fn delta(&self, id: PathId, m: i32) -> f64 {
-        self.of(id).powi(m).max(MIN_DELTA)
+    pub fn delta(&self, m: i32) -> f64 {
+        self.part.powi(m).max(MIN_DELTA)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::binomial::Binomial;
+    use super::super::iiad::IIAD;
     use super::super::testing::*;
     use super::*;
+
+    /// A controller that has nothing but shares.
+    fn shares(paths: &Registry) -> Flows<Binomial> {
+        joined(Binomial::coupled(IIAD), paths)
+    }
+
+    fn share(shares: &Flows<Binomial>, id: u64) -> Share {
+        *shares.flows.get(PathId(id)).unwrap()
+    }
 
     #[test]
     fn rates_are_smoothed_and_shared() {
         // Rates: 20/0.1 = 200 and 60/0.1 = 600 packets/s: shares 1/4 and 3/4.
+        let now = Instant::now();
         let mut paths = paths(&[(20, 100), (60, 100)]);
         let (a, b) = (PathId(0), PathId(1));
-        let mut shares = Shares::default();
-        shares.reset(a);
-        shares.reset(b);
-        close(shares.of(a), 1.0);
-        shares.on_round(&paths, a);
-        close(shares.of(a), 1.0); // the other is not measured yet
-        shares.on_round(&paths, b);
-        shares.on_round(&paths, a);
-        close(shares.of(a), 0.25);
-        close(shares.of(b), 0.75);
+        let mut shares = shares(&paths);
+        close(share(&shares, 0).part(), 1.0);
+        shares.on_round(now, &paths, a, &round(100));
+        close(share(&shares, 0).part(), 1.0); // the other is not measured yet
+        shares.on_round(now, &paths, b, &round(100));
+        shares.on_round(now, &paths, a, &round(100));
+        close(share(&shares, 0).part(), 0.25);
+        close(share(&shares, 1).part(), 0.75);
         // m = 2: 1/16; m = 4: 1/256.
-        close(shares.delta(a, 2), 0.0625);
-        close(shares.delta(a, 4), 0.00390625);
+        close(share(&shares, 0).delta(2), 0.0625);
+        close(share(&shares, 0).delta(4), 0.00390625);
         // The window doubles: 200 + (400 - 200)/8 = 225; 225/825.
         paths.get_mut(a).unwrap().cwnd_bytes = 40 * MSS;
-        shares.on_round(&paths, a);
-        close(shares.of(a), 225.0 / 825.0);
+        shares.on_round(now, &paths, a, &round(100));
+        close(share(&shares, 0).part(), 225.0 / 825.0);
         // The other leaves: alone again.
-        shares.remove(b);
+        shares.on_path_closed(now, b);
         paths.remove(b);
-        shares.on_round(&paths, a);
-        close(shares.of(a), 1.0);
+        shares.on_round(now, &paths, a, &round(100));
+        close(share(&shares, 0).part(), 1.0);
     }
 
     #[test]
     fn delta_has_a_floor() {
+        let now = Instant::now();
         let paths = paths(&[(2, 100), (6000, 100)]);
-        let mut shares = Shares::default();
+        let mut shares = shares(&paths);
         for id in [PathId(0), PathId(1), PathId(0)] {
-            if shares.paths.get(id).is_none() {
-                shares.reset(id);
-            }
-            shares.on_round(&paths, id);
+            shares.on_round(now, &paths, id, &round(100));
         }
-        close(shares.delta(PathId(0), 4), 1e-3);
+        close(share(&shares, 0).delta(4), 1e-3);
     }
 }

@@ -5,6 +5,7 @@
 
 use super::binomial::Binomial;
 use super::binomial::Rule;
+use super::boxed;
 use super::Entry;
 
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
@@ -23,7 +24,7 @@ pub const ENTRY: Entry = Entry {
          would not follow sqrt(2/p)",
     ],
     params: &[],
-    new: |_| Box::new(Binomial::uncoupled(SQRT)),
+    new: |_| boxed(Binomial::uncoupled(SQRT)),
 };
 
 /// k = l = 1/2, alpha = 1, b = 1/2.

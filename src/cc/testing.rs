@@ -1,15 +1,18 @@
 //! What the unit tests of controllers share.
 
 use std::time::Duration;
-use std::time::Instant;
+pub use std::time::Instant;
 
+pub use super::flows::Flows;
 use super::Ack;
+pub use super::AnyController;
 use super::Choice;
+use super::Controller;
 use super::Entry;
 use super::Round;
-use super::Settings;
-use crate::registry::PathId;
-use crate::registry::Registry;
+pub use super::Settings;
+pub use crate::registry::PathId;
+pub use crate::registry::Registry;
 use crate::registry::Rtt;
 
 pub const MSS: u64 = 1000;
@@ -33,6 +36,15 @@ pub fn paths(list: &[(u64, u64)]) -> Registry {
         path.rtt = Some(Rtt::first(Duration::from_millis(*rtt_ms)));
     }
     paths
+}
+
+/// `controller` with all of `paths`.
+pub fn joined<C: Controller>(controller: C, paths: &Registry) -> Flows<C> {
+    let mut flows = Flows::new(controller);
+    for path in paths.iter() {
+        flows.on_path_added(Instant::now(), path.id);
+    }
+    flows
 }
 
 /// One packet acked of a full window.
@@ -59,10 +71,10 @@ pub fn round(rtt_ms: u64) -> Round {
 
 /// What one acked packet adds to the window of the first of `list`, in bytes.
 pub fn step(entry: &Entry, list: &[(u64, u64)]) -> f64 {
-    let now = Instant::now();
-    entry
-        .with_defaults()
-        .increase(now, &paths(list), PathId(0), &ack(now))
+    let (now, paths) = (Instant::now(), paths(list));
+    let mut controller = entry.with_defaults();
+    controller.on_path_added(now, PathId(0));
+    controller.increase(now, &paths, PathId(0), &ack(now))
 }
 
 /// Equal but for rounding.

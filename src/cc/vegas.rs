@@ -15,8 +15,7 @@
 //!
 //! A round with fewer than three RTT samples, which may all be one delayed ACK, is Reno's.
 
-use std::time::Instant;
-
+use super::boxed;
 use super::members::packets;
 use super::members::secs;
 use super::reno;
@@ -24,12 +23,11 @@ use super::Ack;
 use super::Change;
 use super::Controller;
 use super::Entry;
+use super::Own;
 use super::Param;
 use super::Round;
 use super::Settings;
 use super::Trace;
-use crate::path_map::PathMap;
-use crate::registry::PathId;
 use crate::registry::PathState;
 use crate::registry::Registry;
 
@@ -66,7 +64,7 @@ pub const ENTRY: Entry = Entry {
             "queued packets that end slow start",
         ),
     ],
-    new: |settings| Box::new(Vegas::new(settings)),
+    new: |settings| boxed(Vegas::new(settings)),
 };
 
 /// Fewer RTT samples than this say nothing about a queue.
@@ -113,9 +111,9 @@ struct Vegas {
     alpha: f64,
     beta: f64,
     gamma: f64,
-    flows: PathMap<Flow>,
 }
 
+/// Vegas of one path.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
     /// Slow start doubles in every other round trip, to measure in between.
@@ -129,39 +127,22 @@ impl Vegas {
             alpha: settings.get("alpha"),
             beta: settings.get("beta"),
             gamma: settings.get("gamma"),
-            flows: PathMap::default(),
         }
     }
 }
 
 impl Controller for Vegas {
-    fn on_path_added(&mut self, _now: Instant, id: PathId) {
-        self.flows.insert(id, Flow::default());
-    }
+    type Flow = Flow;
 
-    fn on_path_closed(&mut self, _now: Instant, id: PathId) {
-        self.flows.remove(id);
-    }
-
-    fn on_path_reset(&mut self, _now: Instant, id: PathId) {
-        self.flows.insert(id, Flow::default());
-    }
-
-    fn slow_start_gain(&mut self, _paths: &Registry, id: PathId) -> f64 {
-        match self.flows.get(id) {
-            Some(flow) if flow.pauses => 0.0,
-            _ => 1.0,
+    fn slow_start_gain(&mut self, own: Own<Flow>) -> f64 {
+        match own.flow.pauses {
+            true => 0.0,
+            false => 1.0,
         }
     }
 
-    fn on_round(
-        &mut self,
-        _now: Instant,
-        paths: &Registry,
-        id: PathId,
-        round: &Round,
-    ) -> Option<Change> {
-        let (path, flow) = (paths.get(id)?, self.flows.get_mut(id)?);
+    fn on_round(&mut self, own: Own<Flow>, round: &Round) -> Option<Change> {
+        let (path, flow) = (own.path, own.flow);
         let base = secs(path.rtt?.min);
         flow.pauses = !flow.pauses && path.in_slow_start();
         if round.samples < MIN_SAMPLES {
@@ -183,17 +164,16 @@ impl Controller for Vegas {
         }
     }
 
-    fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-        reno::increase_without_rtt(now, paths, id, ack)
+    fn increase(&mut self, own: Own<Self::Flow>, ack: &Ack) -> f64 {
+        reno::step_without_rtt(own.path, ack)
     }
 
-    fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {
-        reno::Reno.decrease(now, paths, id)
+    fn decrease(&mut self, own: Own<Self::Flow>) -> f64 {
+        reno::half(own.path)
     }
 
-    fn trace(&self, _paths: &Registry, id: PathId, trace: &mut Trace) {
-        let diff = self.flows.get(id).map_or(0.0, |flow| flow.diff);
-        trace.push("diff_packets", diff);
+    fn trace(&self, _paths: &Registry, _path: &PathState, flow: &Flow, trace: &mut Trace) {
+        trace.push("diff_packets", flow.diff);
     }
 }
 
@@ -203,8 +183,8 @@ mod tests {
     use super::*;
     use crate::registry::SSTHRESH_UNSET;
 
-    fn vegas() -> Vegas {
-        let mut vegas = Vegas::new(&Settings::defaults(ENTRY.params));
+    fn vegas() -> Flows<Vegas> {
+        let mut vegas = Flows::new(Vegas::new(&settings(&ENTRY, "")));
         vegas.on_path_added(Instant::now(), PathId(0));
         vegas
     }
@@ -252,11 +232,11 @@ mod tests {
         let mut paths = paths(&[(20, 100)]);
         paths.get_mut(PathId(0)).unwrap().ssthresh_bytes = SSTHRESH_UNSET;
         let mut vegas = vegas();
-        close(vegas.slow_start_gain(&paths, PathId(0)), 1.0);
+        close(vegas.slow_start_gain(now, &paths, PathId(0)), 1.0);
         assert_eq!(vegas.on_round(now, &paths, PathId(0), &round(100)), None);
-        close(vegas.slow_start_gain(&paths, PathId(0)), 0.0);
+        close(vegas.slow_start_gain(now, &paths, PathId(0)), 0.0);
         assert_eq!(vegas.on_round(now, &paths, PathId(0), &round(100)), None);
-        close(vegas.slow_start_gain(&paths, PathId(0)), 1.0);
+        close(vegas.slow_start_gain(now, &paths, PathId(0)), 1.0);
         // diff = 20 * 25/125 = 4 > 1: w = 20 * 100/125 + 1 = 17, ssthresh = 20 - 1.
         let change = vegas.on_round(now, &paths, PathId(0), &round(125)).unwrap();
         close(change.cwnd_bytes, 17_000.0);

@@ -15,8 +15,8 @@ use super::re_entry::ReEntry;
 use super::re_entry::Seen;
 use super::trace::Trace;
 use super::Ack;
+use super::AnyController;
 use super::Change;
-use super::Controller;
 use super::Loss;
 use super::Round;
 use crate::path_map::PathMap;
@@ -275,21 +275,21 @@ fn pacing_rate(cwnd_bytes: f64, srtt: Duration, slow_start: bool) -> u64 {
     (gain * cwnd_bytes / srtt.max(MIN_RTT).as_secs_f64()) as u64
 }
 
-/// The congestion control of one connection: all its paths and one [`Controller`].
+/// The congestion control of one connection: all its paths and one [`Controller`](super::Controller).
 ///
 /// The transport calls an `on_*` method for each event of a path and then reads the result from
 /// the registry, or with [`Group::window`]. Before a call it brings its own fields of the registry
 /// up to date (RTT above all). Calls for a path that was never added do nothing.
 #[derive(Debug)]
 pub struct Group {
-    controller: Box<dyn Controller>,
+    controller: Box<dyn AnyController>,
     options: Options,
     paths: PathMap<PathWindow>,
 }
 
 impl Group {
     /// A group without paths, driven by `controller` (see [`by_name`](super::by_name)).
-    pub fn new(controller: Box<dyn Controller>, options: Options) -> Self {
+    pub fn new(controller: Box<dyn AnyController>, options: Options) -> Self {
         Group {
             controller,
             options,
@@ -381,9 +381,9 @@ impl Group {
         let controller = &mut self.controller;
         if !in_recovery {
             if !limited {
-                controller.on_underused(now, id);
+                controller.on_underused(now, paths, id);
             } else if window.in_slow_start() && controller.has_slow_start() {
-                let gain = controller.slow_start_gain(paths, id);
+                let gain = controller.slow_start_gain(now, paths, id);
                 let rtt = paths.get(id).and_then(|path| path.rtt);
                 window.slow_start(ack, gain, self.options.hystart, rtt);
             } else {

@@ -22,9 +22,7 @@
 //! The Coupled CUBIC paper says that wVegas halves the window above the threshold; it takes one
 //! packet per round trip.
 
-use std::time::Instant;
-
-use super::members::members;
+use super::boxed;
 use super::members::packets;
 use super::members::secs;
 use super::reno;
@@ -34,12 +32,12 @@ use super::Ack;
 use super::Change;
 use super::Controller;
 use super::Entry;
+use super::Own;
 use super::Param;
 use super::Round;
 use super::Settings;
 use super::Trace;
-use crate::path_map::PathMap;
-use crate::registry::PathId;
+use crate::registry::PathState;
 use crate::registry::Registry;
 
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
@@ -73,7 +71,7 @@ pub const ENTRY: Entry = Entry {
             "queued packets that end slow start; 1",
         ),
     ],
-    new: |settings| Box::new(Wvegas::new(settings)),
+    new: |settings| boxed(Wvegas::new(settings)),
 };
 
 /// alpha_r at first, and the least that it becomes.
@@ -114,7 +112,6 @@ impl Flow {
 struct Wvegas {
     total: f64,
     gamma: f64,
-    flows: PathMap<Flow>,
 }
 
 impl Wvegas {
@@ -122,16 +119,12 @@ impl Wvegas {
         Wvegas {
             total: settings.get("total"),
             gamma: settings.get("gamma"),
-            flows: PathMap::default(),
         }
     }
 
     /// alpha_r = max(2, x_r / sum x_s * total_alpha).
-    fn alpha(&self, paths: &Registry, id: PathId, rate: f64) -> f64 {
-        let known = |id| self.flows.get(id).and_then(|flow| flow.rate);
-        let sum: f64 = members(paths, id)
-            .filter_map(|member| known(member.path.id))
-            .sum();
+    fn alpha(&self, own: &Own<Flow>, rate: f64) -> f64 {
+        let sum: f64 = own.flows().filter_map(|(_, flow)| flow.rate).sum();
         match sum > 0.0 {
             true => (rate / sum * self.total).max(MIN_ALPHA),
             false => MIN_ALPHA,
@@ -140,26 +133,10 @@ impl Wvegas {
 }
 
 impl Controller for Wvegas {
-    fn on_path_added(&mut self, _now: Instant, id: PathId) {
-        self.flows.insert(id, Flow::default());
-    }
+    type Flow = Flow;
 
-    fn on_path_closed(&mut self, _now: Instant, id: PathId) {
-        self.flows.remove(id);
-    }
-
-    fn on_path_reset(&mut self, _now: Instant, id: PathId) {
-        self.flows.insert(id, Flow::default());
-    }
-
-    fn on_round(
-        &mut self,
-        _now: Instant,
-        paths: &Registry,
-        id: PathId,
-        round: &Round,
-    ) -> Option<Change> {
-        let path = paths.get(id)?;
+    fn on_round(&mut self, own: Own<Flow>, round: &Round) -> Option<Change> {
+        let path = own.path;
         let base = secs(path.rtt?.min);
         if round.samples < MIN_SAMPLES {
             return (!path.in_slow_start()).then(|| vegas::one_more(path));
@@ -167,44 +144,40 @@ impl Controller for Wvegas {
         let w = packets(path);
         let rtt = secs(round.mean_rtt).max(base);
         let diff = vegas::diff(w, base, rtt);
-        let flow = self.flows.get_mut(id)?;
-        flow.diff = diff;
-        flow.rate = Some(w / rtt);
+        own.flow.diff = diff;
+        own.flow.rate = Some(w / rtt);
         if path.in_slow_start() {
             return (diff > self.gamma).then(|| vegas::leave_slow_start(path, base, rtt));
         }
 
-        let mut alpha = flow.alpha;
         let mut drains = false;
-        if diff >= alpha {
-            drains = !path.in_recovery && flow.drains(rtt - base);
-            alpha = self.alpha(paths, id, w / rtt);
-            self.flows.get_mut(id)?.alpha = alpha;
+        if diff >= own.flow.alpha {
+            drains = !path.in_recovery && own.flow.drains(rtt - base);
+            own.flow.alpha = self.alpha(&own, w / rtt);
         }
         if drains {
             Some(Change {
                 cwnd_bytes: path.cwnd_bytes as f64 * base / (2.0 * rtt),
                 ssthresh_bytes: None,
             })
-        } else if diff > alpha {
+        } else if diff > own.flow.alpha {
             Some(vegas::one_less(path))
-        } else if diff < alpha {
+        } else if diff < own.flow.alpha {
             Some(vegas::one_more(path))
         } else {
             None
         }
     }
 
-    fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
-        reno::increase_without_rtt(now, paths, id, ack)
+    fn increase(&mut self, own: Own<Self::Flow>, ack: &Ack) -> f64 {
+        reno::step_without_rtt(own.path, ack)
     }
 
-    fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {
-        reno::Reno.decrease(now, paths, id)
+    fn decrease(&mut self, own: Own<Self::Flow>) -> f64 {
+        reno::half(own.path)
     }
 
-    fn trace(&self, _paths: &Registry, id: PathId, trace: &mut Trace) {
-        let flow = self.flows.get(id).copied().unwrap_or_default();
+    fn trace(&self, _paths: &Registry, _path: &PathState, flow: &Flow, trace: &mut Trace) {
         trace.push("alpha", flow.alpha);
         trace.push("diff_packets", flow.diff);
         trace.push("q_min_secs", flow.queue_secs.unwrap_or(0.0));
@@ -216,8 +189,8 @@ mod tests {
     use super::super::testing::*;
     use super::*;
 
-    fn wvegas(paths: u64) -> Wvegas {
-        let mut wvegas = Wvegas::new(&Settings::defaults(ENTRY.params));
+    fn wvegas(paths: u64) -> Flows<Wvegas> {
+        let mut wvegas = Flows::new(Wvegas::new(&settings(&ENTRY, "")));
         for id in 0..paths {
             wvegas.on_path_added(Instant::now(), PathId(id));
         }

@@ -1,0 +1,221 @@
+//! What a controller keeps of each path, in one place: a [`Controller`] is handed the state of the
+//! path that an event is about, and looks nothing up.
+
+use std::fmt;
+use std::time::Instant;
+
+use super::members::members;
+use super::members::Member;
+use super::Ack;
+use super::Change;
+use super::Controller;
+use super::Round;
+use super::Trace;
+use crate::path_map::PathMap;
+use crate::registry::PathId;
+use crate::registry::PathState;
+use crate::registry::Registry;
+
+/// The path that an event is about.
+#[derive(Debug)]
+pub struct Own<'a, F> {
+    /// When the event happens.
+    pub now: Instant,
+    /// What is known about the path.
+    pub path: &'a PathState,
+    /// What the controller keeps of it.
+    pub flow: &'a mut F,
+    /// All paths of the connection.
+    pub paths: &'a Registry,
+    /// What the controller keeps of the others: those of smaller IDs, and those of larger ones.
+    others: [&'a [(PathId, F)]; 2],
+}
+
+impl<'a, F> Own<'a, F> {
+    /// The paths that this one is coupled with, itself among them, in path ID order; see `members`.
+    pub fn members(&self) -> impl Iterator<Item = Member<'a>> + Clone {
+        members(self.paths, self.path.id)
+    }
+
+    /// The same with what the controller keeps of each.
+    pub fn flows(&self) -> impl Iterator<Item = (Member<'a>, &F)> {
+        self.members()
+            .filter_map(|member| Some((member, self.flow_of(member.path.id)?)))
+    }
+
+    fn flow_of(&self, id: PathId) -> Option<&F> {
+        if id == self.path.id {
+            return Some(self.flow);
+        }
+        let mut others = self.others.into_iter().flatten();
+        others.find(|(other, _)| *other == id).map(|(_, flow)| flow)
+    }
+}
+
+/// A [`Controller`], whatever it keeps of a path, as a [`Group`](super::Group) has it: events name
+/// a path by its ID. Those of a path that was never added do nothing.
+pub trait AnyController: fmt::Debug + Send + Sync {
+    /// A path joined. Its registry entry and first window are in place.
+    fn on_path_added(&mut self, now: Instant, id: PathId);
+    /// A path left; its registry entry may still be there.
+    fn on_path_closed(&mut self, now: Instant, id: PathId);
+    /// The path starts over.
+    fn on_path_reset(&mut self, now: Instant, id: PathId);
+    /// [`Controller::initial_window_packets`].
+    fn initial_window_packets(&self) -> Option<f64>;
+    /// [`Controller::has_slow_start`].
+    fn has_slow_start(&self) -> bool;
+    /// [`Controller::reads_one_way_delay`].
+    fn reads_one_way_delay(&self) -> bool;
+    /// [`Controller::slow_start_gain`].
+    fn slow_start_gain(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64;
+    /// [`Controller::on_sample`].
+    fn on_sample(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack);
+    /// [`Controller::on_round`].
+    fn on_round(
+        &mut self,
+        now: Instant,
+        paths: &Registry,
+        id: PathId,
+        round: &Round,
+    ) -> Option<Change>;
+    /// [`Controller::next_timer`].
+    fn next_timer(&self) -> Option<Instant>;
+    /// [`Controller::on_time`].
+    fn on_time(&mut self, now: Instant, paths: &Registry, id: PathId) -> Option<Change>;
+    /// [`Controller::increase`].
+    fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64;
+    /// [`Controller::decrease`].
+    fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64;
+    /// [`Controller::on_underused`].
+    fn on_underused(&mut self, now: Instant, paths: &Registry, id: PathId);
+    /// [`Controller::trace`].
+    fn trace(&self, paths: &Registry, id: PathId, trace: &mut Trace);
+}
+
+/// A controller, and what it keeps of each path.
+#[derive(Debug)]
+pub struct Flows<C: Controller> {
+    pub controller: C,
+    pub flows: PathMap<C::Flow>,
+}
+
+/// `controller` with no path yet, for an [`Entry`](super::Entry).
+pub(super) fn boxed<C: Controller + 'static>(controller: C) -> Box<dyn AnyController> {
+    Box::new(Flows::new(controller))
+}
+
+impl<C: Controller> Flows<C> {
+    pub fn new(controller: C) -> Self {
+        Flows {
+            controller,
+            flows: PathMap::default(),
+        }
+    }
+
+    /// What `event` does with path `id`.
+    fn with<T>(
+        &mut self,
+        now: Instant,
+        paths: &Registry,
+        id: PathId,
+        event: impl FnOnce(&mut C, Own<C::Flow>) -> T,
+    ) -> Option<T> {
+        let path = paths.get(id)?;
+        let (before, flow, after) = self.flows.split(id)?;
+        let own = Own {
+            now,
+            path,
+            flow,
+            paths,
+            others: [before, after],
+        };
+        Some(event(&mut self.controller, own))
+    }
+}
+
+impl<C: Controller> AnyController for Flows<C> {
+    fn on_path_added(&mut self, now: Instant, id: PathId) {
+        let flow = self.controller.on_path_added(now, id);
+        self.flows.insert(id, flow);
+    }
+
+    fn on_path_closed(&mut self, now: Instant, id: PathId) {
+        self.flows.remove(id);
+        self.controller.on_path_closed(now, id);
+    }
+
+    fn on_path_reset(&mut self, now: Instant, id: PathId) {
+        self.controller.on_path_closed(now, id);
+        self.on_path_added(now, id);
+    }
+
+    fn initial_window_packets(&self) -> Option<f64> {
+        self.controller.initial_window_packets()
+    }
+
+    fn has_slow_start(&self) -> bool {
+        self.controller.has_slow_start()
+    }
+
+    fn reads_one_way_delay(&self) -> bool {
+        self.controller.reads_one_way_delay()
+    }
+
+    fn slow_start_gain(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {
+        self.with(now, paths, id, |controller, own| {
+            controller.slow_start_gain(own)
+        })
+        .unwrap_or(1.0)
+    }
+
+    fn on_sample(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) {
+        self.with(now, paths, id, |controller, own| {
+            controller.on_sample(own, ack)
+        });
+    }
+
+    fn on_round(
+        &mut self,
+        now: Instant,
+        paths: &Registry,
+        id: PathId,
+        round: &Round,
+    ) -> Option<Change> {
+        self.with(now, paths, id, |controller, own| {
+            controller.on_round(own, round)
+        })?
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        self.controller.next_timer(&self.flows)
+    }
+
+    fn on_time(&mut self, now: Instant, paths: &Registry, id: PathId) -> Option<Change> {
+        self.with(now, paths, id, |controller, own| controller.on_time(own))?
+    }
+
+    fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64 {
+        self.with(now, paths, id, |controller, own| {
+            controller.increase(own, ack)
+        })
+        .unwrap_or(0.0)
+    }
+
+    fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {
+        self.with(now, paths, id, |controller, own| controller.decrease(own))
+            .unwrap_or(0.0)
+    }
+
+    fn on_underused(&mut self, now: Instant, paths: &Registry, id: PathId) {
+        self.with(now, paths, id, |controller, own| {
+            controller.on_underused(own)
+        });
+    }
+
+    fn trace(&self, paths: &Registry, id: PathId, trace: &mut Trace) {
+        if let (Some(path), Some(flow)) = (paths.get(id), self.flows.get(id)) {
+            self.controller.trace(paths, path, flow, trace);
+        }
+    }
+}
