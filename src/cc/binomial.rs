@@ -15,8 +15,8 @@
 //! section 7.3.2): it has doubled within the last round trip, and what fits is a packet per loss, or a
 //! root, away by hundreds of losses.
 
-use super::members::packets;
 use super::shares::Share;
+use super::units::packets;
 use super::Ack;
 use super::Change;
 use super::Controller;

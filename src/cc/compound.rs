@@ -20,8 +20,8 @@
 //! [`Flow`] is the algorithm of one path, which MCompound uses too, with [`Thetas`] below 1.
 
 use super::boxed;
-use super::members::packets;
-use super::members::secs;
+use super::units::packets;
+use super::units::secs;
 use super::vegas::diff;
 use super::vegas::MIN_SAMPLES;
 use super::Ack;

@@ -7,6 +7,7 @@
 use std::time::Duration;
 use std::time::Instant;
 
+use super::units::seconds_between;
 use super::Ack;
 use crate::registry::PathState;
 
@@ -92,11 +93,6 @@ impl Delay {
             _ => 0.0,
         }
     }
-}
-
-/// `later - earlier` in seconds, not negative; both in microseconds.
-pub(super) fn seconds_between(earlier: i64, later: i64) -> f64 {
-    later.saturating_sub(earlier).max(0) as f64 * 1e-6
 }
 
 #[cfg(test)]

@@ -16,9 +16,9 @@
 //! [`Rule::next`] is shared with MPFAST.
 
 use super::boxed;
-use super::members::packets;
-use super::members::secs;
 use super::reno;
+use super::units::packets;
+use super::units::secs;
 use super::vegas::diff;
 use super::vegas::MIN_SAMPLES;
 use super::Ack;

@@ -18,8 +18,8 @@
 use super::boxed;
 use super::delay::Delay;
 use super::ledbat::TARGET;
-use super::members::packets;
 use super::reno;
+use super::units::packets;
 use super::Ack;
 use super::Change;
 use super::Controller;

@@ -13,8 +13,8 @@
 //! steep (rho^2 packets per round trip), so rho is capped and pacing should be on.
 
 use super::boxed;
-use super::members::secs;
 use super::reno;
+use super::units::secs;
 use super::Ack;
 use super::Controller;
 use super::Entry;

@@ -16,8 +16,8 @@
 
 use super::boxed;
 use super::delay::Delay;
-use super::members::packets;
 use super::reno;
+use super::units::packets;
 use super::Ack;
 use super::Controller;
 use super::Entry;

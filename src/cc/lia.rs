@@ -19,11 +19,11 @@
 
 use super::boxed;
 use super::members::members;
-use super::members::packets;
 use super::members::Member;
 use super::members::LEFT_OUT;
 use super::re_entry;
 use super::reno;
+use super::units::packets;
 use super::Ack;
 use super::Controller;
 use super::Entry;

@@ -1,8 +1,7 @@
 //! The paths that are coupled, in the units of the papers: packets and seconds.
 
-use std::time::Duration;
-
-use super::window::MIN_RTT;
+use super::units::packets_of;
+use super::units::secs;
 use crate::health::Health;
 use crate::registry::PathId;
 use crate::registry::PathState;
@@ -29,7 +28,7 @@ impl<'a> Member<'a> {
         };
         Some(Member {
             path,
-            window: window_bytes as f64 / path.mss_bytes as f64,
+            window: packets_of(window_bytes, path),
             rtt: secs(path.rtt?.smoothed),
         })
     }
@@ -43,16 +42,6 @@ impl<'a> Member<'a> {
     pub fn rate(&self) -> f64 {
         self.window / self.rtt
     }
-}
-
-/// An RTT in seconds, never zero.
-pub fn secs(rtt: Duration) -> f64 {
-    rtt.max(MIN_RTT).as_secs_f64()
-}
-
-/// The window of a path in packets.
-pub fn packets(path: &PathState) -> f64 {
-    path.cwnd_bytes as f64 / path.mss_bytes as f64
 }
 
 /// What most controllers that use [`members`] say of it in their entries.
@@ -73,6 +62,7 @@ pub fn members(paths: &Registry, id: PathId) -> impl Iterator<Item = Member<'_>>
 mod tests {
     use super::*;
     use crate::registry::Rtt;
+    use std::time::Duration;
 
     #[test]
     fn a_dead_path_is_no_member_for_others() {

@@ -6,10 +6,11 @@
 //!
 //! | file                  | what the controllers share                                      |
 //! |-----------------------|-----------------------------------------------------------------|
-//! | `window`, `hystart`   | slow start, recovery, limits, pacing: [`Group`]                  |
+//! | `group`               | when what is asked: [`Group`]                                    |
+//! | `window`, `hystart`   | a path's slow start, recovery, limits, pacing                    |
 //! | `re_entry`            | a slow start that an unlucky loss has ended goes on              |
 //! | `flows`               | what a controller keeps of each path                             |
-//! | `members`             | which paths are coupled, in packets and seconds                  |
+//! | `members`, `units`    | which paths are coupled, in packets and seconds                  |
 //! | `shares`              | each path's share of the rate, and delta = share^m               |
 //! | `delay`               | queueing delay, one-way or from round trips                      |
 //! | `bottlenecks`         | which paths share one (DC-LEDBAT)                                |
@@ -22,6 +23,7 @@ mod binomial;
 mod bottlenecks;
 mod delay;
 mod flows;
+mod group;
 mod hystart;
 mod members;
 mod re_entry;
@@ -29,6 +31,7 @@ mod shares;
 #[cfg(test)]
 mod testing;
 mod trace;
+mod units;
 mod window;
 
 use std::fmt;
@@ -47,11 +50,11 @@ use crate::registry::Registry;
 use flows::boxed;
 pub use flows::AnyController;
 pub use flows::Own;
+pub use group::Group;
+pub use group::Options;
+pub use group::Window;
 pub use trace::Phase;
 pub use trace::Trace;
-pub use window::Group;
-pub use window::Options;
-pub use window::Window;
 
 /// A controller that can be chosen by name, and all that `--help` and a manual say about it.
 #[derive(Debug)]

@@ -13,7 +13,7 @@
 //! Kelly's algorithm, and not this one.
 
 use super::boxed;
-use super::members::packets;
+use super::units::packets;
 use super::Ack;
 use super::Controller;
 use super::Entry;

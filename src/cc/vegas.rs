@@ -16,9 +16,9 @@
 //! A round with fewer than three RTT samples, which may all be one delayed ACK, is Reno's.
 
 use super::boxed;
-use super::members::packets;
-use super::members::secs;
 use super::reno;
+use super::units::packets;
+use super::units::secs;
 use super::Ack;
 use super::Change;
 use super::Controller;

@@ -23,9 +23,9 @@
 //! packet per round trip.
 
 use super::boxed;
-use super::members::packets;
-use super::members::secs;
 use super::reno;
+use super::units::packets;
+use super::units::secs;
 use super::vegas;
 use super::vegas::MIN_SAMPLES;
 use super::Ack;
