@@ -467,3 +467,15 @@ fn controllers_that_measure_one_way_delays_ask_for_timestamps() {
         .collect();
     assert_eq!(names, ["ledbat", "fledbat", "dc-ledbat"]);
 }
+
+#[test]
+fn every_controller_is_in_its_file() {
+    for entry in cc::CONTROLLERS {
+        let file = format!("{}/{}", env!("CARGO_MANIFEST_DIR"), entry.file());
+        let source = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{file}: {e}"));
+        assert!(
+            source.contains(&format!("name: \"{}\"", entry.name)),
+            "{file}"
+        );
+    }
+}

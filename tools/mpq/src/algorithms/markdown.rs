@@ -17,6 +17,8 @@ pub enum Part {
     Controllers,
     /// A table with a row for each parameter
     Parameters,
+    /// A list of what departs from the sources
+    Readings,
 }
 
 /// `part` of what there is to say of our controllers.
@@ -41,7 +43,19 @@ pub fn controllers(part: Part) -> String {
                 ]
             }),
         ),
+        Part::Readings => readings(),
     }
+}
+
+/// What each controller that departs from its source says of that.
+fn readings() -> String {
+    let depart = CONTROLLERS.iter().filter(|c| !c.deviations.is_empty());
+    depart
+        .map(|entry| {
+            let all = entry.deviations.join("; ");
+            item(&format!("{}: {all}.", link(entry)))
+        })
+        .collect()
 }
 
 /// A table with a row for each scheduler.
@@ -64,17 +78,28 @@ fn names(heading: &str, coupled: bool, end: &str) -> String {
         .filter(|entry| entry.coupled == coupled)
         .map(|entry| code(entry.name))
         .collect();
+    item(&format!("{heading}: {}{end}", names.join(", ")))
+}
+
+/// An item of a list.
+fn item(text: &str) -> String {
     let options = textwrap::Options::new(WIDTH)
+        .initial_indent("- ")
         .subsequent_indent("  ")
+        .break_words(false)
         .word_splitter(textwrap::WordSplitter::NoHyphenation);
-    let item = format!("- {heading}: {}{end}", names.join(", "));
-    textwrap::fill(&item, options) + "\n"
+    textwrap::fill(text, options) + "\n"
+}
+
+/// A link to the controller's file from docs/.
+fn link(entry: &Entry) -> String {
+    format!("[{}](../{})", code(entry.name), entry.file())
 }
 
 fn controller(entry: &Entry) -> Vec<String> {
     let paths = if entry.coupled { "coupled" } else { "each" };
     vec![
-        format!("[{}](../{})", code(entry.name), entry.file()),
+        link(entry),
         paths.to_owned(),
         entry.summary.to_owned(),
         entry.source.to_owned(),
