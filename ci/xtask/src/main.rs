@@ -12,6 +12,7 @@ mod git;
 mod patch;
 mod published;
 mod queue;
+mod readme;
 mod series;
 mod upstream;
 mod vendor;
@@ -110,6 +111,10 @@ enum QuicheCommand {
         #[arg(long, value_name = "N", conflicts_with = "from")]
         only: Option<usize>,
 
+        /// Test the series up to the line `# cut: NAME` of the file `series`, and no other patch; can be given again.
+        #[arg(long, value_name = "NAME", conflicts_with_all = ["from", "only"])]
+        at: Vec<String>,
+
         /// Further arguments of `cargo test --locked --lib`.
         #[arg(last = true, value_name = "CARGO_ARGS")]
         cargo_args: Vec<String>,
@@ -159,9 +164,14 @@ fn run(args: QuicheArgs) -> Result<()> {
         QuicheCommand::TestEach {
             from,
             only,
+            at,
             cargo_args,
         } => {
-            let selection = only.map_or(Selection::From(from), Selection::Only);
+            let selection = match only {
+                Some(n) => Selection::Only(n),
+                None if !at.is_empty() => Selection::At(at),
+                None => Selection::From(from),
+            };
 
             commands::test_each(&project, selection, &cargo_args)
         }

@@ -11,6 +11,7 @@ use sha2::Digest;
 use sha2::Sha256;
 
 use crate::patch::Message;
+use crate::readme;
 use crate::series::Series;
 use crate::upstream::Upstream;
 
@@ -105,6 +106,8 @@ impl Queue {
             }
         }
 
+        complaints.extend(self.readme_complaints());
+
         for name in self.files.keys() {
             if !listed.contains(&name.as_str()) {
                 complaints.push(format!(
@@ -113,6 +116,34 @@ impl Queue {
             }
         }
 
+        complaints
+    }
+    /// What is wrong with README.md, if there is one, and with the pull requests that it leads to.
+    fn readme_complaints(&self) -> Vec<String> {
+        let Ok(text) = fs::read_to_string(self.dir.join("README.md")) else {
+            return Vec::new();
+        };
+
+        let entries: Vec<_> = self
+            .series
+            .patches()
+            .filter_map(|file| {
+                let message = Message::from_patch(self.files.get(file)?).ok()?;
+                let status = message.trailer("Upstream-Status").unwrap_or_default();
+
+                Some(readme::Entry {
+                    file,
+                    status: status.to_string(),
+                    subject: message.subject,
+                })
+            })
+            .collect();
+
+        let mut complaints = readme::complaints(&text, &entries);
+        complaints.extend(readme::upstream_complaints(
+            &self.dir.join("upstream"),
+            &entries,
+        ));
         complaints
     }
 }

@@ -6,6 +6,9 @@ use std::collections::HashSet;
 use anyhow::bail;
 use anyhow::Result;
 
+/// How a line begins that names a place where the series can be cut: what is above needs nothing below.
+const CUT: &str = "# cut: ";
+
 /// Lines of comment, and the patches under them up to the next comment.
 #[derive(Clone, Debug, Default)]
 struct Group {
@@ -89,6 +92,22 @@ impl Series {
         self.groups
             .iter()
             .flat_map(|g| g.patches.iter().map(String::as_str))
+    }
+
+    /// The names of the lines `# cut: NAME`, each with the number of patches above it.
+    pub fn cuts(&self) -> Vec<(&str, usize)> {
+        let mut cuts = Vec::new();
+        let mut above = 0;
+
+        for group in &self.groups {
+            let names = group.heading.iter().filter_map(|l| l.strip_prefix(CUT));
+            cuts.extend(names.map(|name| (name.trim(), above)));
+            above += group.patches.len();
+        }
+
+        let names = self.trailer.iter().filter_map(|l| l.strip_prefix(CUT));
+        cuts.extend(names.map(|name| (name.trim(), above)));
+        cuts
     }
 
     /// The text of a series of `names`, with this one's comments. A heading
@@ -185,6 +204,15 @@ mod tests {
             series.rewrite(&names(&["a.patch"])),
             "# The order.\na.patch\n"
         );
+    }
+
+    #[test]
+    fn cuts_count_the_patches_above() {
+        let text =
+            "# The order.\n\n# one\na.patch\nb.patch\n\n# cut: fixes\n# two\nc.patch\n# cut: all\n";
+        let series = Series::parse(text).unwrap();
+        assert_eq!(series.cuts(), [("fixes", 2), ("all", 3)]);
+        assert_eq!(Series::parse(TEXT).unwrap().cuts(), []);
     }
 
     #[test]

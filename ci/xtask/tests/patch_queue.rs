@@ -470,6 +470,54 @@ fn check_lints_the_queue() {
 }
 
 #[test]
+fn check_compares_the_readme_with_the_series() {
+    let f = Fixture::with_patches();
+    let line = |name: &str| {
+        let area = &name[..1];
+        format!("- [{area}: {}]({name}.patch): it does.\n", &name[2..])
+    };
+    let readme: String = ["a-first", "b-second", "c-third"].map(line).concat();
+    let pull = f.path("quiche-patches/upstream");
+
+    f.write("quiche-patches/README.md", &readme);
+    let err = f.xtask_err(&["check"]);
+    assert!(err.contains("upstream/a-first.md is missing"), "{err}");
+
+    fs::create_dir(&pull).unwrap();
+    for (name, title) in [
+        ("a-first", "a: first"),
+        ("b-second", "b: second"),
+        ("c-third", "c: third"),
+    ] {
+        fs::write(
+            pull.join(format!("{name}.md")),
+            format!("# {title}\n\nText.\n"),
+        )
+        .unwrap();
+    }
+    f.xtask_ok(&["check"]);
+
+    // Neither export nor unpack touches either.
+    f.xtask_ok(&["export"]);
+    f.xtask_ok(&["unpack", "--force"]);
+    assert_eq!(f.read("quiche-patches/README.md"), readme);
+    assert_eq!(fs::read_dir(&pull).unwrap().count(), 3);
+
+    f.write(
+        "quiche-patches/README.md",
+        &readme.replace(&line("b-second"), ""),
+    );
+    let err = f.xtask_err(&["check"]);
+    assert!(err.contains("no line for b-second.patch"), "{err}");
+    f.write("quiche-patches/README.md", &readme);
+
+    fs::rename(pull.join("c-third.md"), pull.join("d.md")).unwrap();
+    let err = f.xtask_err(&["check"]);
+    assert!(err.contains("upstream/c-third.md is missing"), "{err}");
+    assert!(err.contains("upstream/d.md: no patch"), "{err}");
+}
+
+#[test]
 fn local_work_is_not_lost() {
     let f = Fixture::with_patches();
 
@@ -665,6 +713,35 @@ fn test_each_stops_at_the_first_failure() {
         .xtask_err(&["test-each", "--only", "6"])
         .contains("1 to 5"));
     assert_eq!(f.git(&["worktree", "list"]).lines().count(), 1);
+}
+
+#[test]
+fn test_each_at_cuts() {
+    let f = Fixture::with_patches();
+    let series = "# The order.\n\n# First.\na-first.patch\n\n# cut: one\nb-second.patch\n# cut: two\nc-third.patch\n";
+    f.write("quiche-patches/series", series);
+    f.xtask_ok(&["export"]);
+    assert_eq!(f.read("quiche-patches/series"), series);
+
+    let said = f.xtask_ok(&["test-each", "--at", "two"]);
+    assert!(said.contains("[2/3] passed"), "{said}");
+    assert!(!said.contains("[1/3]") && !said.contains("[3/3]"), "{said}");
+    let said = f.xtask_ok(&["test-each", "--at", "one", "--at", "two"]);
+    assert!(
+        said.contains("[1/3] passed") && said.contains("[2/3] passed"),
+        "{said}"
+    );
+
+    let err = f.xtask_err(&["test-each", "--at", "three"]);
+    assert!(
+        err.contains("no line `# cut: three`; it has one, two"),
+        "{err}"
+    );
+
+    f.edit("// 5\n", "// five\n");
+    f.commit("d: not exported");
+    let err = f.xtask_err(&["test-each", "--at", "one"]);
+    assert!(err.contains("not in step"), "{err}");
 }
 
 #[test]

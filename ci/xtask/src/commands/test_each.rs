@@ -13,12 +13,14 @@ use crate::git::Git;
 use crate::vendor;
 
 /// Which patches to test, counted from 1.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Selection {
     /// This one and all after it.
     From(usize),
     /// This one.
     Only(usize),
+    /// The last ones above these cuts of the series.
+    At(Vec<String>),
 }
 
 /// Checks out each selected commit beside `vendor/quiche`, where relative
@@ -31,9 +33,10 @@ pub fn test_each(project: &Project, selection: Selection, cargo_args: &[String])
     let log = git.text(&["log", "--reverse", "--format=%H %s", &range])?;
     let commits: Vec<_> = log.lines().filter_map(|l| l.split_once(' ')).collect();
 
-    let (first, last) = match selection {
-        Selection::From(n) => (n, commits.len()),
-        Selection::Only(n) => (n, n),
+    let numbers: Vec<usize> = match selection {
+        Selection::From(n) => (n..=commits.len().max(n)).collect(),
+        Selection::Only(n) => vec![n],
+        Selection::At(cuts) => at_cuts(project, &git, &cuts, commits.len())?,
     };
 
     if commits.is_empty() {
@@ -41,13 +44,13 @@ pub fn test_each(project: &Project, selection: Selection, cargo_args: &[String])
         return Ok(());
     }
 
-    if first == 0 || last > commits.len() || first > last {
+    if numbers.iter().any(|n| *n == 0 || *n > commits.len()) {
         bail!("the series has the patches 1 to {}", commits.len());
     }
 
     let tree = Worktree::add(&git, &project.root.join("vendor/quiche-test-each"))?;
 
-    for number in first..=last {
+    for number in numbers {
         let (commit, subject) = commits[number - 1];
         let started = Instant::now();
 
@@ -73,6 +76,40 @@ pub fn test_each(project: &Project, selection: Selection, cargo_args: &[String])
     }
 
     Ok(())
+}
+
+/// How many patches stand above each of the cuts.
+fn at_cuts(project: &Project, git: &Git, cuts: &[String], commits: usize) -> Result<Vec<usize>> {
+    let queue = project.queue()?;
+
+    // Else the marks would be read in one series and the patches counted in another.
+    if vendor::local_work(git, &queue)?.is_some() || queue.series.patches().count() != commits {
+        bail!(
+            "quiche-patches and {} are not in step: `cargo xtask quiche export` \
+             or `cargo xtask quiche unpack` first",
+            project.shown(git.dir())
+        );
+    }
+
+    let known = queue.series.cuts();
+
+    cuts.iter()
+        .map(|cut| {
+            let found = known.iter().find(|(name, _)| name == cut);
+
+            found.map(|(_, above)| *above).with_context(|| {
+                let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
+                format!(
+                    "series has no line `# cut: {cut}`; it has {}",
+                    if names.is_empty() {
+                        "none".into()
+                    } else {
+                        names.join(", ")
+                    }
+                )
+            })
+        })
+        .collect()
 }
 
 fn cargo_test(project: &Project, dir: &Path, args: &[String]) -> Result<bool> {
