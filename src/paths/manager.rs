@@ -231,9 +231,13 @@ impl State {
         open.filter(|open| !open.abandoning && self.is_up(&open.pair))
     }
 
+    fn group_of(&self, pair: &Pair) -> Option<Group> {
+        self.address(&pair.local).map(Address::group)
+    }
+
     fn paths_in(&self, group: Group) -> usize {
         self.open()
-            .filter(|open| self.address(&open.pair.local).map(Address::group) == Some(group))
+            .filter(|open| self.group_of(&open.pair) == Some(group))
             .count()
     }
 
@@ -465,7 +469,7 @@ impl Manager {
         Manager {
             policy: choice.policy(),
             state: State {
-                rules: *choice.rules(),
+                rules: choice.rules(),
                 confirmed: false,
                 single: false,
                 locals: Vec::new(),
@@ -620,7 +624,8 @@ impl Manager {
                 continue;
             }
             groups.push(group);
-            if state.paths_in(group) > 0 {
+            let mut open = state.open().filter(|open| open.validated_at.is_some());
+            if open.any(|open| state.group_of(&open.pair) == Some(group)) {
                 continue;
             }
             let members = state.locals.iter().filter(|a| a.group() == group);
@@ -650,6 +655,16 @@ impl Manager {
 
     fn why_unused(&self, now: Instant, address: &Address) -> Why {
         let state = &self.state;
+        // One that is being validated, and may have failed to be before.
+        if let Some(open) = state
+            .open()
+            .find(|open| open.pair.local == address.info.local)
+        {
+            let failures = state.failures.iter().find(|f| f.pair == open.pair);
+            return failures.map_or(Why::UnderWay, |failures| {
+                self.why_failed(address, failures, Duration::ZERO)
+            });
+        }
         let mut best = None;
         let pairs = state
             .pairs()

@@ -16,14 +16,10 @@
 //!
 //! To add a policy: one file here, one line in [`POLICIES`].
 
-mod backup;
 mod choice;
-mod default_first;
 mod facts;
-mod full_mesh;
 mod handshake;
 mod manager;
-mod ndiffports;
 mod unused;
 
 #[cfg(test)]
@@ -34,12 +30,11 @@ use std::fmt::Debug;
 use crate::registry::PathId;
 use crate::registry::Status;
 
+pub use crate::params::InvalidChoice;
 pub use choice::Choice;
-pub use choice::InvalidChoice;
-pub use choice::Key;
 pub use choice::Metered;
 pub use choice::Rules;
-pub use choice::KEYS;
+pub use choice::RULES;
 pub use facts::Event;
 pub use facts::Local;
 pub use facts::LocalAddr;
@@ -125,10 +120,12 @@ pub struct Entry {
     pub new: fn() -> Box<dyn Policy>,
 }
 
-/// Every policy there is, the default first.
-pub const POLICIES: &[Entry] = &[
-    full_mesh::ENTRY,
-    backup::ENTRY,
-    default_first::ENTRY,
-    ndiffports::ENTRY,
-];
+table_of_files! {
+    /// Every policy there is, the default first.
+    pub const POLICIES: &[Entry] = [
+        full_mesh,
+        backup,
+        default_first,
+        ndiffports,
+    ];
+}

@@ -378,6 +378,10 @@ fn what_does_not_answer_is_tried_ever_more_slowly() {
         bench.now += MS * pause_ms;
         assert_eq!(bench.actions(), [Action::Open(pair(nth(2), SERVER))]);
     }
+    assert_eq!(
+        bench.why(),
+        ["eth2: no answer from the server, 10 times; another attempt is under way"]
+    );
     bench.event(gone(bench.next_id - 1, false));
     let why = bench.why();
     assert_eq!(
@@ -502,7 +506,7 @@ fn metered_interfaces() {
 
 #[test]
 fn backup_changes_the_carrier_on_failure_and_back() {
-    let mut bench = Bench::with("backup:keep-alive=off", 2);
+    let mut bench = Bench::with("backup:keep-alive=0s", 2);
     let opened = [Action::Open(pair(nth(2), SERVER)), set(1, Status::Backup)];
     assert_eq!(bench.event(Event::Confirmed), opened);
     let doubt = |path, doubted| Event::Doubt {

@@ -109,8 +109,8 @@ impl fmt::Display for Unused {
                 let times = if *failures == 1 { "time" } else { "times" };
                 write!(
                     f,
-                    "no answer from the server, {failures} {times}; next attempt in {:.1} s",
-                    next.as_secs_f64()
+                    "no answer from the server, {failures} {times}; {}",
+                    Next(*next)
                 )?;
                 if *strict_rp_filter {
                     write!(
@@ -125,8 +125,8 @@ impl fmt::Display for Unused {
             }
             Why::AbandonedByPeer { error_code, next } => write!(
                 f,
-                "the server abandoned the path (code {error_code:#x}); next attempt in {:.1} s",
-                next.as_secs_f64()
+                "the server abandoned the path (code {error_code:#x}); {}",
+                Next(*next)
             ),
             Why::Flapping(wait) => write!(
                 f,
@@ -134,6 +134,18 @@ impl fmt::Display for Unused {
                 wait.as_secs_f64()
             ),
             Why::UnderWay => write!(f, "a path is being opened"),
+        }
+    }
+}
+
+/// When there is another attempt.
+struct Next(Duration);
+
+impl fmt::Display for Next {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Duration::ZERO => write!(f, "another attempt is under way"),
+            next => write!(f, "next attempt in {:.1} s", next.as_secs_f64()),
         }
     }
 }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use mpq_decision::paths::LocalAddr;
-use mpq_decision::paths::KEYS;
 use mpq_decision::paths::POLICIES;
+use mpq_decision::paths::RULES;
 use mpq_driver::facts::Facts;
 use mpq_driver::facts::Selection;
 use serde::Serialize;
@@ -54,7 +54,8 @@ struct Named {
 #[derive(Serialize)]
 struct Rule {
     name: &'static str,
-    values: &'static str,
+    default: String,
+    range: String,
     about: &'static str,
 }
 
@@ -81,10 +82,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         name: entry.name,
         summary: entry.summary,
     });
-    let rules = KEYS.iter().map(|key| Rule {
-        name: key.name,
-        values: key.values,
-        about: key.about,
+    let rules = RULES.iter().map(|param| Rule {
+        name: param.name,
+        default: param.default_text(),
+        range: param.range_text(),
+        about: param.about,
     });
     let address = |fact: &LocalAddr| Address {
         interface: fact.interface.clone(),
@@ -115,13 +117,10 @@ fn page(listing: &Listing) -> String {
     for policy in &listing.policies {
         let _ = writeln!(page, "  {:<15} {}", policy.name, policy.summary);
     }
-    page += "\nRules of all of them (--paths NAME:KEY=VALUE,...), the default first:\n";
+    page += "\nRules of all of them (--paths NAME:KEY=VALUE,...):\n";
     for rule in &listing.rules {
-        let _ = writeln!(
-            page,
-            "  {:<15} {:<22} {}",
-            rule.name, rule.values, rule.about
-        );
+        let value = format!("{}={} ({})", rule.name, rule.default, rule.range);
+        let _ = writeln!(page, "  {value:<30} {}", rule.about);
     }
     page += "\nAddresses here:\n";
     for address in &listing.addresses {

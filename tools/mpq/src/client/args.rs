@@ -66,9 +66,10 @@ pub struct ClientArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["no_verify", "pin"])]
     pub trust_origin_ca_pem: Option<String>,
 
-    /// Connect to this address instead of the URL's
+    /// Connect to this address instead of the URL's; if repeated, they are
+    /// tried as the addresses of a name are
     #[arg(long, value_name = "ADDR:PORT")]
-    pub connect_to: Option<SocketAddr>,
+    pub connect_to: Vec<SocketAddr>,
 
     /// Resume the TLS session in this file, and keep the new one there
     #[arg(long, value_name = "FILE")]

@@ -82,9 +82,9 @@ impl<'a> Session<'a> {
 
     /// Connects to the server of `url`, racing its addresses and ours.
     pub fn connect(&mut self, url: &Url) -> Result<ConnKey, Failure> {
-        let remotes = match self.args.connect_to {
-            Some(address) => vec![address],
-            None => url::resolve(url)?,
+        let remotes = match self.args.connect_to.as_slice() {
+            [] => url::resolve(url)?,
+            given => given.to_vec(),
         };
         let host = url::host_name(url);
         let resumed = self

@@ -1,0 +1,340 @@
+//! `mpq get` on a laptop, in network namespaces: Wi-Fi and LTE, each with a default route of its
+//! own, no policy routing, `rp_filter` as distributions set it, and no privileges. `ci/test net`
+//! runs these.
+
+mod common;
+
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use std::time::Duration;
+
+use common::code;
+use common::dirs;
+use common::finish;
+use common::json;
+use common::stderr;
+use common::until;
+use common::Dirs;
+use common::Server;
+use common::MPQ;
+
+const SERVER: &str = "203.0.113.2";
+const SERVER_V6: &str = "2001:db8:f::2";
+
+/// The networks that Wi-Fi finds in turn, and the one of LTE.
+fn wifi(n: u32) -> [String; 2] {
+    [format!("192.168.{n}.2"), format!("192.168.{n}.1")]
+}
+
+fn run(line: &str) {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let output = Command::new(words[0])
+        .args(&words[1..])
+        .output()
+        .expect(line);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {said}");
+}
+
+/// A laptop, a router and a server; gone when dropped.
+struct Net {
+    laptop: String,
+    router: String,
+    server: String,
+}
+
+impl Net {
+    /// Without addresses on the laptop.
+    fn new(test: &str) -> Net {
+        let space = |side| format!("mpq-{}-{test}-{side}", std::process::id());
+        let net = Net {
+            laptop: space("l"),
+            router: space("r"),
+            server: space("s"),
+        };
+        let Net {
+            laptop,
+            router,
+            server,
+        } = &net;
+        for space in [laptop, router, server] {
+            run(&format!("ip netns add {space}"));
+            run(&format!("ip -n {space} link set lo up"));
+            for setting in ["all.accept_dad", "default.accept_dad"] {
+                run(&format!(
+                    "ip netns exec {space} sysctl -qw net.ipv6.conf.{setting}=0"
+                ));
+            }
+        }
+        for setting in ["ipv4.ip_forward", "ipv6.conf.all.forwarding"] {
+            run(&format!(
+                "ip netns exec {router} sysctl -qw net.{setting}=1"
+            ));
+        }
+        for (inner, space, outer) in [
+            ("wlan0", laptop, "wifi"),
+            ("wwan0", laptop, "lte"),
+            ("eth0", server, "net"),
+        ] {
+            run(&format!(
+                "ip link add name {inner} netns {space} type veth peer name {outer} netns {router}"
+            ));
+            run(&format!("ip -n {space} link set {inner} up"));
+            run(&format!("ip -n {router} link set {outer} up"));
+            run(&format!(
+                "tc -n {router} qdisc add dev {outer} root tbf rate 8mbit burst 20kb latency 50ms"
+            ));
+        }
+        run(&format!("tc -n {router} qdisc del dev net root"));
+        for n in 1..=21 {
+            let [_, gateway] = wifi(n);
+            run(&format!("ip -n {router} addr add {gateway}/24 dev wifi"));
+        }
+        run(&format!("ip -n {router} addr add 10.64.0.1/24 dev lte"));
+        run(&format!("ip -n {router} addr add 2001:db8:1::1/64 dev lte"));
+        run(&format!("ip -n {router} addr add 203.0.113.1/24 dev net"));
+        run(&format!("ip -n {router} addr add 2001:db8:f::1/64 dev net"));
+        run(&format!("ip -n {server} addr add {SERVER}/24 dev eth0"));
+        run(&format!("ip -n {server} addr add {SERVER_V6}/64 dev eth0"));
+        run(&format!("ip -n {server} route add default via 203.0.113.1"));
+        run(&format!(
+            "ip -n {server} -6 route add default via 2001:db8:f::1"
+        ));
+        net.rp_filter(2);
+        net
+    }
+
+    /// As distributions have it after a while in two networks.
+    fn with_both(test: &str) -> Net {
+        let net = Net::new(test);
+        net.join_wifi(1);
+        net.join_lte();
+        net
+    }
+
+    fn rp_filter(&self, value: u8) {
+        for name in ["all", "wlan0", "wwan0"] {
+            run(&format!(
+                "ip netns exec {} sysctl -qw net.ipv4.conf.{name}.rp_filter={value}",
+                self.laptop
+            ));
+        }
+    }
+
+    fn join_wifi(&self, n: u32) {
+        let [address, gateway] = wifi(n);
+        self.ip(&format!("addr add {address}/24 dev wlan0"));
+        self.ip(&format!(
+            "route add default via {gateway} dev wlan0 metric 600"
+        ));
+    }
+
+    fn leave_wifi(&self) {
+        self.ip("addr flush dev wlan0");
+    }
+
+    fn join_lte(&self) {
+        self.ip("addr add 10.64.0.2/24 dev wwan0");
+        self.ip("route add default via 10.64.0.1 dev wwan0 metric 700");
+    }
+
+    /// On the laptop.
+    fn ip(&self, what: &str) {
+        run(&format!("ip -n {} {what}", self.laptop));
+    }
+
+    fn serve(&self, dirs: &Dirs, address: &str) -> Server {
+        Server::start_in(Some(&self.server), &dirs.www, address, &[])
+    }
+
+    /// Begins a download, without any capability.
+    fn get(&self, dirs: &Dirs, args: &[&str]) -> Child {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.laptop, "setpriv"]);
+        command.args(["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]);
+        command
+            .args([MPQ, "get", "--no-verify", "--json=run.json"])
+            .args(args)
+            .current_dir(&dirs.cwd)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    /// Bytes that the laptop received on an interface.
+    fn received(&self, interface: &str) -> u64 {
+        let output = Command::new("ip")
+            .args(["netns", "exec", &self.laptop, "cat"])
+            .arg(format!("/sys/class/net/{interface}/statistics/rx_bytes"))
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        text.trim().parse().unwrap()
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        for space in [&self.laptop, &self.router, &self.server] {
+            // Nothing more can be done about a failure.
+            let _ = Command::new("ip").args(["netns", "del", space]).status();
+        }
+    }
+}
+
+/// The download is whole. Returns its report.
+fn whole(child: Child, dirs: &Dirs, data: &[u8]) -> serde_json::Value {
+    let output = finish(child);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(std::fs::read(dirs.cwd.join("file.bin")).unwrap() == data);
+    json(dirs, "run.json")
+}
+
+/// What the report says of an interface without a path.
+fn why(report: &serde_json::Value, interface: &str) -> String {
+    let unused = report["unused_paths"].as_array().unwrap();
+    let found = unused
+        .iter()
+        .find(|unused| unused["interface"] == interface);
+    let found = found.unwrap_or_else(|| panic!("{interface} in {unused:?}"));
+    found["why"].as_str().unwrap().to_owned()
+}
+
+#[test]
+#[ignore = "needs root: ci/test net"]
+fn netns_both_default_routes_carry_data() {
+    let (dirs, data) = dirs(4_000_000);
+    let net = Net::with_both("both");
+    let server = net.serve(&dirs, &format!("{SERVER}:0"));
+    let url = format!("https://{SERVER}:{}/file.bin", server.port);
+    let report = whole(net.get(&dirs, &[&url]), &dirs, &data);
+    for interface in ["wlan0", "wwan0"] {
+        let received = net.received(interface);
+        assert!(received > 1_000_000, "{interface} {received}");
+    }
+    // The default route of the smaller metric comes first.
+    let first = &report["paths"][0];
+    assert!(first["local"].as_str().unwrap().starts_with("192.168.1.2:"));
+    assert_eq!(report["unused_paths"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+#[ignore = "needs root: ci/test net"]
+fn netns_a_strict_rp_filter_is_named() {
+    let (dirs, data) = dirs(8_000_000);
+    let net = Net::with_both("strict");
+    net.rp_filter(1);
+    let server = net.serve(&dirs, &format!("{SERVER}:0"));
+    let url = format!("https://{SERVER}:{}/file.bin", server.port);
+    let report = whole(net.get(&dirs, &[&url]), &dirs, &data);
+    let why = why(&report, "wwan0");
+    assert!(
+        why.contains("Set net.ipv4.conf.wwan0.rp_filter to 2"),
+        "{why}"
+    );
+}
+
+#[test]
+#[ignore = "needs root: ci/test net"]
+fn netns_one_family_on_each_interface() {
+    let (dirs, data) = dirs(4_000_000);
+    let net = Net::new("family");
+    net.join_wifi(1);
+    net.ip("addr add 2001:db8:1::2/64 dev wwan0");
+    net.ip("-6 route add default via 2001:db8:1::1 dev wwan0");
+    let [four, six] = [format!("{SERVER}:4433"), format!("[{SERVER_V6}]:4433")];
+    let both = ["--listen", &six];
+    let _server = Server::start_in(Some(&net.server), &dirs.www, &four, &both);
+    let url = format!("https://{four}/file.bin");
+
+    let known = ["--connect-to", &four, "--connect-to", &six, &url];
+    whole(net.get(&dirs, &known), &dirs, &data);
+    for interface in ["wlan0", "wwan0"] {
+        let received = net.received(interface);
+        assert!(received > 1_000_000, "{interface} {received}");
+    }
+
+    // Of the server that is known by one address only, it is said.
+    let report = whole(net.get(&dirs, &[&url]), &dirs, &data);
+    let why = why(&report, "wwan0");
+    assert!(why.contains("has IPv6 only"), "{why}");
+}
+
+#[test]
+#[ignore = "needs root: ci/test net"]
+fn netns_twenty_networks_in_one_download() {
+    let (dirs, data) = dirs(24_000_000);
+    let net = Net::with_both("roam");
+    let server = net.serve(&dirs, &format!("{SERVER}:0"));
+    let url = format!("https://{SERVER}:{}/file.bin", server.port);
+    let mut child = net.get(&dirs, &["-v", &url]);
+    until("both links carry data", || {
+        net.received("wlan0") > 200_000 && net.received("wwan0") > 200_000
+    });
+    for n in 2..=21 {
+        net.leave_wifi();
+        std::thread::sleep(Duration::from_millis(50));
+        let before = net.received("wlan0");
+        net.join_wifi(n);
+        // The new network is used, as long as there is something to carry.
+        until("the new network carries data", || {
+            net.received("wlan0") > before + 50_000 || child.try_wait().unwrap().is_some()
+        });
+    }
+    whole(child, &dirs, &data);
+}
+
+#[test]
+#[ignore = "needs root: ci/test net"]
+fn netns_a_metered_link_stands_by() {
+    let (dirs, data) = dirs(6_000_000);
+    let net = Net::with_both("metered");
+    let server = net.serve(&dirs, &format!("{SERVER}:0"));
+    let url = format!("https://{SERVER}:{}/file.bin", server.port);
+    let child = net.get(&dirs, &["--metered", "wwan0", &url]);
+    until("Wi-Fi carries data", || net.received("wlan0") > 2_000_000);
+    let idle = net.received("wwan0");
+    assert!(idle < 100_000, "{idle} bytes over the metered link");
+    net.leave_wifi();
+    whole(child, &dirs, &data);
+    assert!(net.received("wwan0") > 1_000_000);
+}
+
+#[test]
+#[ignore = "needs root: ci/test net"]
+fn netns_a_dead_first_interface_does_not_hold_up_the_handshake() {
+    let (dirs, data) = dirs(500_000);
+    let net = Net::with_both("dead");
+    // Wi-Fi has a carrier, and nothing comes back.
+    run(&format!("ip -n {} addr flush dev wifi", net.router));
+    let server = net.serve(&dirs, &format!("{SERVER}:0"));
+    let url = format!("https://{SERVER}:{}/file.bin", server.port);
+    let report = whole(net.get(&dirs, &[&url]), &dirs, &data);
+    let first = &report["paths"][0];
+    assert!(first["local"].as_str().unwrap().starts_with("10.64.0.2:"));
+}
+
+#[test]
+#[ignore = "needs root: ci/test net"]
+fn netns_an_interface_that_comes_later_joins() {
+    let (dirs, data) = dirs(6_000_000);
+    let net = Net::new("later");
+    net.join_wifi(1);
+    let server = net.serve(&dirs, &format!("{SERVER}:0"));
+    let url = format!("https://{SERVER}:{}/file.bin", server.port);
+    let named = ["--path", "wlan0", "--path", "wwan0", &url];
+    for args in [&named[4..], &named] {
+        let child = net.get(&dirs, args);
+        let before = net.received("wlan0");
+        until("Wi-Fi carries data", || {
+            net.received("wlan0") > before + 500_000
+        });
+        let before = net.received("wwan0");
+        net.join_lte();
+        whole(child, &dirs, &data);
+        let received = net.received("wwan0") - before;
+        assert!(received > 500_000, "{args:?}: {received}");
+        net.ip("addr flush dev wwan0");
+    }
+}
