@@ -129,7 +129,7 @@ impl Param {
     fn write(&self, value: f64) -> String {
         match self.unit {
             Unit::Number | Unit::Packets => format!("{value}"),
-            Unit::Time if value >= 1.0 => format!("{value}s"),
+            Unit::Time if value >= 1.0 || value == 0.0 => format!("{value}s"),
             Unit::Time if value >= 1e-3 => format!("{}ms", rounded(value * 1e3)),
             Unit::Time => format!("{}us", rounded(value * 1e6)),
             Unit::Choice(words) => words[value as usize].to_owned(),

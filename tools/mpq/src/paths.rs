@@ -12,6 +12,8 @@ use mpq_driver::facts::Facts;
 use mpq_driver::facts::Selection;
 use serde::Serialize;
 
+use crate::algorithms::markdown::code;
+use crate::algorithms::markdown::table;
 use crate::exit::Failure;
 use crate::exit::LOCAL;
 use crate::report::write_json;
@@ -36,6 +38,17 @@ pub struct Args {
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
           default_missing_value = "-")]
     json: Option<PathBuf>,
+
+    /// Print a table of docs/paths.md
+    #[arg(long, value_name = "PART", conflicts_with_all = ["to", "json"], hide = true)]
+    markdown: Option<Part>,
+}
+
+/// What can be printed as a table.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Part {
+    Policies,
+    Rules,
 }
 
 #[derive(Serialize)]
@@ -75,6 +88,10 @@ struct Address {
 
 /// Runs `mpq paths`.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(part) = args.markdown {
+        print!("{}", markdown(part));
+        return Ok(());
+    }
     let facts = Facts::new(Selection::default(), Instant::now())
         .map_err(|e| Failure::new(LOCAL, format!("cannot list the addresses: {e}")))?;
     let route = args.to.and_then(|to| facts.interface_to(to));
@@ -109,6 +126,26 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             print!("{}", page(&listing));
             Ok(())
         }
+    }
+}
+
+fn markdown(part: Part) -> String {
+    match part {
+        Part::Policies => {
+            let row =
+                |entry: &mpq_decision::paths::Entry| vec![code(entry.name), entry.summary.into()];
+            table(&["policy", "what it does"], POLICIES.iter().map(row))
+        }
+        Part::Rules => table(
+            &["rule", "range", "what it is"],
+            RULES.iter().map(|param| {
+                vec![
+                    code(&format!("{}={}", param.name, param.default_text())),
+                    param.range_text(),
+                    param.about.to_owned(),
+                ]
+            }),
+        ),
     }
 }
 

@@ -120,11 +120,11 @@ fn parameters() -> Vec<(&'static Param, Vec<String>)> {
     all
 }
 
-fn code(text: &str) -> String {
+pub fn code(text: &str) -> String {
     format!("`{text}`")
 }
 
-fn table(titles: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+pub fn table(titles: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut text = format!(
         "| {} |\n|{}\n",
         titles.join(" | "),

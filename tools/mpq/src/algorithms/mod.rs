@@ -1,7 +1,7 @@
 //! `mpq cc` and `mpq sched`: the algorithms that can be chosen, and what is known of them.
 
 mod controller;
-mod markdown;
+pub mod markdown;
 mod page;
 mod per_path;
 
