@@ -121,6 +121,8 @@ pub struct Endpoint {
     recv_buffer: Option<RecvBuffer>,
     sockets: Sockets,
     core: Core,
+    /// What somebody else reads became readable.
+    has_news: bool,
 }
 
 struct Sockets {
@@ -188,6 +190,7 @@ impl Endpoint {
                 deadlines: BinaryHeap::new(),
                 replies: Vec::new(),
             },
+            has_news: false,
         })
     }
 
@@ -317,11 +320,17 @@ impl Endpoint {
         }
     }
 
-    /// Makes [`Endpoint::poll`] return when `fd`, which is not one of its own, is readable.
+    /// Makes [`Endpoint::poll`] return when `fd`, which is not one of its own, becomes readable;
+    /// [`Endpoint::take_news`] says that it did.
     pub fn watch(&mut self, fd: RawFd) -> io::Result<()> {
         self.poll
             .registry()
             .register(&mut SourceFd(&fd), OTHER, Interest::READABLE)
+    }
+
+    /// Whether what is watched became readable since the last call.
+    pub fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.has_news)
     }
 
     /// Waits for something to happen, at most `max_wait`, and deals with it.
@@ -388,7 +397,8 @@ impl Endpoint {
         for event in &self.events {
             match event.token() {
                 TIMER => self.timer.fired(),
-                WAKER | OTHER => {}
+                WAKER => {}
+                OTHER => self.has_news = true,
                 Token(index) => {
                     // The socket may have been closed since.
                     let Some(entry) = self.sockets.slab.get_mut(index) else {

@@ -331,13 +331,11 @@ impl Facts {
         self.next
     }
 
-    /// The changes since the last call, if there may be any.
-    pub fn poll(&mut self, now: Instant) -> Vec<Event> {
-        if self
-            .subscription
-            .as_ref()
-            .is_some_and(Subscription::has_news)
-        {
+    /// The changes since the last call, if there may be any; `has_news` if [`Facts::fd`] became
+    /// readable.
+    pub fn poll(&mut self, now: Instant, has_news: bool) -> Vec<Event> {
+        if let Some(subscription) = self.subscription.as_ref().filter(|_| has_news) {
+            subscription.drain();
             self.next = self.next.min(now + SETTLE);
         }
         if now < self.next {

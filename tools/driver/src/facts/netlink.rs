@@ -243,16 +243,14 @@ impl Subscription {
         self.socket.as_raw_fd()
     }
 
-    /// Whether anything was said since the last call.
-    pub(super) fn has_news(&self) -> bool {
-        let mut has_news = false;
+    /// Reads all that was said, so that the next word is heard.
+    pub(super) fn drain(&self) {
         loop {
             match self.socket.recv_from_full() {
-                Ok(_) => has_news = true,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return has_news,
-                // Too much was said: messages are lost, which is news.
-                Err(e) if e.raw_os_error() == Some(nix::libc::ENOBUFS) => has_news = true,
-                Err(_) => return has_news,
+                Ok(_) => {}
+                // Too much was said, and messages are lost.
+                Err(e) if e.raw_os_error() == Some(nix::libc::ENOBUFS) => {}
+                Err(_) => return,
             }
         }
     }

@@ -469,7 +469,7 @@ impl Client {
         let Some(facts) = &mut self.facts else {
             return;
         };
-        let changes = facts.poll(Instant::now());
+        let changes = facts.poll(Instant::now(), self.endpoint.take_news());
         if changes.is_empty() {
             return;
         }
