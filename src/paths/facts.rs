@@ -156,6 +156,12 @@ pub enum Event {
         /// Whether it is in doubt now.
         doubted: bool,
     },
+    /// An [`Action::Abandon`](super::Action::Abandon) could not be carried out: no other path could
+    /// go on.
+    AbandonRefused {
+        /// The path.
+        path: PathId,
+    },
     /// The path was abandoned.
     Abandoned {
         /// The path.

@@ -44,6 +44,9 @@ const FORGIVEN_AFTER: Duration = Duration::from_secs(5);
 /// How long the path of an address that is gone is kept: it may come back (roaming).
 const GONE_GRACE: Duration = Duration::from_secs(2);
 
+/// Pause before a path is abandoned again that the connection could not do without.
+const ABANDON_RETRY: Duration = Duration::from_secs(1);
+
 /// An address that went more often than this within [`FLAP_WINDOW`] has to stay for a second before
 /// it is used, then two, four, up to the window.
 const FREE_FLAPS: usize = 3;
@@ -112,6 +115,8 @@ struct Open {
     doubted: bool,
     suspended: bool,
     abandoning: bool,
+    /// Not abandoned before this, as that was refused.
+    stays_until: Option<Instant>,
     status: Status,
     kept_alive: Instant,
 }
@@ -529,6 +534,12 @@ impl Manager {
                     open.doubted = doubted;
                 }
             }
+            Event::AbandonRefused { path } => {
+                if let Some(open) = state.paths.get_mut(path) {
+                    open.abandoning = false;
+                    open.stays_until = Some(now + ABANDON_RETRY);
+                }
+            }
             Event::Abandoned {
                 path,
                 by_peer,
@@ -757,6 +768,7 @@ impl Manager {
                 _ if !self.policy.keeps(&View(state), path) => (now, Reason::NotWanted),
                 _ => continue,
             };
+            let due = open.stays_until.map_or(due, |at| due.max(at));
             if due <= now {
                 found = Some((path, reason));
                 break;
@@ -838,6 +850,7 @@ fn open(now: Instant, pair: Pair, validated_at: Option<Instant>) -> Open {
         doubted: false,
         suspended: false,
         abandoning: false,
+        stays_until: None,
         status: Status::Available,
         kept_alive: now,
     }

@@ -53,7 +53,7 @@ pub enum Action {
     Open(Pair),
     /// Move what is in flight on the path to others: its address is gone.
     Suspend(PathId),
-    /// Abandon the path; answered by [`Event::Abandoned`]. The last one stays, whatever is asked.
+    /// Abandon the path; answered by [`Event::Abandoned`] or [`Event::AbandonRefused`].
     Abandon {
         /// The path.
         path: PathId,

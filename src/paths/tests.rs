@@ -317,6 +317,24 @@ fn the_last_path_is_not_given_up() {
 }
 
 #[test]
+fn a_path_that_cannot_be_abandoned_yet() {
+    let mut bench = Bench::with("full-mesh", 2);
+    bench.event(Event::Confirmed);
+    bench.tell(Event::LocalGone(nth(2)));
+    let path = PathId(1);
+    assert_eq!(bench.at(0), [Action::Suspend(path)]);
+    bench.now += MS * 2000;
+    let gone = Action::Abandon {
+        path,
+        reason: Reason::AddressGone,
+    };
+    assert_eq!(bench.manager.next_action(bench.now), Some(gone));
+    assert_eq!(bench.event(Event::AbandonRefused { path }), []);
+    assert_eq!(bench.manager.next_timer(), Some(bench.now + MS * 1000));
+    assert_eq!(bench.at(3000), [gone]);
+}
+
+#[test]
 fn roaming_twenty_times() {
     let mut bench = Bench::with("full-mesh", 2);
     bench.event(Event::Confirmed);

@@ -533,10 +533,10 @@ impl Endpoint {
                         Event::OpenFailed { pair, error }
                     }
                 },
-                Some(action) => {
-                    multipath::carry_out(&mut conn.quic, action);
-                    continue;
-                }
+                Some(action) => match multipath::carry_out(&mut conn.quic, action) {
+                    Some(event) => event,
+                    None => continue,
+                },
             };
             if let Some(manager) = self.core.conns[key.index].manager.as_mut() {
                 manager.on_event(now, event);

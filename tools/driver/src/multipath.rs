@@ -131,10 +131,11 @@ pub fn open_error(error: quiche::Error) -> paths::OpenError {
     }
 }
 
-/// Does what the path manager wants, but for opening paths, which needs a socket.
-pub fn carry_out(quic: &mut Connection, action: paths::Action) {
+/// Does what the path manager wants, but for opening paths, which needs a socket. Returns what it
+/// is to be told.
+pub fn carry_out(quic: &mut Connection, action: paths::Action) -> Option<paths::Event> {
     let result = match action {
-        paths::Action::Open(_) => return,
+        paths::Action::Open(_) => return None,
         paths::Action::Suspend(path) => {
             if let Some((local, _)) = addresses(quic, path) {
                 link_down(quic, local);
@@ -156,8 +157,11 @@ pub fn carry_out(quic: &mut Connection, action: paths::Action) {
         },
     };
     // The path may have ended in the meantime.
-    if let Err(e) = result {
-        log::debug!("{action:?}: {e}");
+    let error = result.err()?;
+    log::debug!("{action:?}: {error}");
+    match action {
+        paths::Action::Abandon { path, .. } => Some(paths::Event::AbandonRefused { path }),
+        _ => None,
     }
 }
 

@@ -153,7 +153,9 @@ impl ClientPaths {
         }
         while let Some(action) = self.manager.next_action(now) {
             let Action::Open(pair) = action else {
-                multipath::carry_out(quic, action);
+                if let Some(event) = multipath::carry_out(quic, action) {
+                    self.manager.on_event(now, event);
+                }
                 continue;
             };
             let path = pair.local.if_index as usize - 1;
