@@ -246,7 +246,7 @@ impl State {
             .count()
     }
 
-    /// The tunnel that the kernel sends through, unless the user named it or allows ways around.
+    /// The tunnel that the kernel sends through, unless ways around it are allowed.
     fn tunnel(&self) -> Option<&LocalAddr> {
         if self.rules.around_tunnel {
             return None;
@@ -350,6 +350,9 @@ impl State {
             excess = excess.saturating_sub(1);
             false
         });
+        let locals = &self.locals;
+        self.failures
+            .retain(|f| locals.iter().any(|a| a.info.local == f.pair.local));
     }
 
     fn learn_remote(&mut self, addr: SocketAddr, source: RemoteSource) {
@@ -610,11 +613,6 @@ impl Manager {
         Some(&address.info.interface)
             .filter(|name| !name.is_empty())
             .map(String::as_str)
-    }
-
-    /// Where a path that is open runs.
-    pub fn pair(&self, path: PathId) -> Option<Pair> {
-        self.state.paths.get(path).map(|open| open.pair)
     }
 
     /// Why there is no path from each interface that has none. Empty if all have.

@@ -150,7 +150,7 @@ impl Conn {
     }
 
     /// Tells the path manager, once, whether the peer agreed to several paths.
-    pub(crate) fn tell_agreed(&mut self, now: Instant) {
+    pub(crate) fn tell_agreed(&mut self) {
         if std::mem::replace(&mut self.is_agreed, true) {
             return;
         }
@@ -159,7 +159,7 @@ impl Conn {
             false => Event::SinglePath,
         };
         if let Some(manager) = &mut self.manager {
-            manager.on_event(now, event);
+            manager.on_event(Instant::now(), event);
         }
     }
 

@@ -495,11 +495,10 @@ impl Endpoint {
             };
             conn.is_dirty = false;
 
-            let now = Instant::now();
             while let Some(event) = conn.quic.path_event_next() {
                 if let Some(manager) = &mut conn.manager {
                     if let Some(fact) = multipath::fact(&event) {
-                        manager.on_event(now, fact);
+                        manager.on_event(Instant::now(), fact);
                     }
                 }
                 if let Some(change) = multipath::on_event(&mut conn.quic, event) {
@@ -508,7 +507,7 @@ impl Endpoint {
             }
             if conn.quic.is_established() {
                 conn.handshake_deadline = None;
-                conn.tell_agreed(now);
+                conn.tell_agreed();
             }
             app.on_progress(conn);
 
