@@ -656,10 +656,11 @@ impl Manager {
         unused
     }
 
-    /// How many addresses and paths are remembered.
+    /// How many addresses, paths and pairs that failed are remembered.
     #[cfg(test)]
-    pub(super) fn state_size(&self) -> (usize, usize) {
-        (self.state.locals.len(), self.state.paths.len())
+    pub(super) fn state_size(&self) -> (usize, usize, usize) {
+        let state = &self.state;
+        (state.locals.len(), state.paths.len(), state.failures.len())
     }
 
     fn why_unused(&self, now: Instant, address: &Address) -> Why {

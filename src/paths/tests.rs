@@ -348,10 +348,28 @@ fn roaming_twenty_times() {
         assert_eq!(opened, [Action::Open(pair(here, SERVER))], "{n}");
     }
     bench.until(70_000);
-    assert_eq!(bench.manager.state_size(), (22, 2), "addresses and paths");
+    let remembered = bench.manager.state_size();
+    assert_eq!(remembered, (22, 2, 0), "addresses, paths and failures");
     bench.until(200_000);
     bench.event(Event::LocalGone(nth(9)));
-    assert_eq!(bench.manager.state_size(), (2, 2));
+    assert_eq!(bench.manager.state_size(), (2, 2, 0));
+}
+
+#[test]
+fn networks_that_never_answer_are_forgotten() {
+    let mut bench = Bench::with("full-mesh", 2);
+    bench.answers = false;
+    bench.event(Event::Confirmed);
+    for n in 1..=20 {
+        let here = local(3, &format!("192.168.{n}.9"));
+        bench.event(Event::LocalAddr(info(here)));
+        bench.event(gone(bench.next_id - 1, false));
+        bench.event(Event::LocalGone(here));
+    }
+    assert_eq!(bench.manager.state_size().2, 20);
+    bench.until(120_000);
+    bench.event(Event::LocalGone(nth(9)));
+    assert_eq!(bench.manager.state_size().2, 0);
 }
 
 #[test]
