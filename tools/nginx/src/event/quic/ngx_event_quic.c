@@ -734,6 +734,8 @@ ngx_quic_update_paths(ngx_connection_t *c)
 
         rc = NGX_OK;
 
+        ngx_quic_note_path(c, ev);
+
         if (quiche_path_event_type(ev) == QUICHE_PATH_EVENT_PEER_MIGRATED) {
             /* RFC 9000, 9.3: a token for the new address */
             quiche_path_event_peer_migrated(ev, &local, &local_len,
@@ -754,6 +756,7 @@ ngx_quic_update_paths(ngx_connection_t *c)
 
     if (qc->moved) {
         qc->moved = 0;
+        ngx_quic_judge_paths(c);
         ngx_quic_update_address(c);
     }
 

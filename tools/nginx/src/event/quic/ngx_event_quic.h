@@ -39,6 +39,20 @@
 #define NGX_QUIC_RETRY_AUTO                  2
 
 
+/* quic_path */
+#define NGX_QUIC_PATH_USE                    0
+#define NGX_QUIC_PATH_STANDBY                1
+#define NGX_QUIC_PATH_REFUSE                 2
+
+
+/* what a path from these addresses may be used for */
+typedef struct {
+    ngx_cidr_t                     cidr;
+    ngx_uint_t                     use;   /* NGX_QUIC_PATH_... */
+    ngx_uint_t                     all;   /* unsigned  all:1; */
+} ngx_quic_path_rule_t;
+
+
 typedef ngx_int_t (*ngx_quic_init_pt)(ngx_connection_t *c);
 typedef void (*ngx_quic_shutdown_pt)(ngx_connection_t *c);
 
@@ -63,6 +77,7 @@ typedef struct {
 
     ngx_flag_t                     multipath;
     ngx_uint_t                     max_paths;
+    ngx_array_t                   *path_rules;  /* of ngx_quic_path_rule_t */
     ngx_str_t                      congestion_control;   /* ends with '\0' */
     ngx_str_t                      scheduler;            /* ends with '\0' */
     size_t                         send_budget;          /* of a worker, or 0 */
@@ -134,6 +149,7 @@ ngx_int_t ngx_quic_check_scheduler(ngx_str_t *name, u_char *reason,
 
 #define NGX_QUIC_STATUS_PATHS        8
 #define NGX_QUIC_STATUS_CONNECTIONS  128
+#define NGX_QUIC_STATUS_WHY          160
 
 #define NGX_QUIC_STATUS_AVAILABLE    0
 #define NGX_QUIC_STATUS_BACKUP       1
@@ -151,6 +167,7 @@ typedef struct {
     uint64_t                       rtt;          /* microseconds */
     uint64_t                       window;       /* octets */
     uint32_t                       status;       /* NGX_QUIC_STATUS_... */
+    uint32_t                       our_status;   /* the same, by quic_path */
     uint32_t                       health;       /* NGX_QUIC_HEALTH_... */
     u_char                         local[NGX_SOCKADDR_STRLEN + 1];
     u_char                         peer[NGX_SOCKADDR_STRLEN + 1];
@@ -162,6 +179,7 @@ typedef struct {
     ngx_uint_t                     multipath;    /* unsigned  multipath:1; */
     u_char                         congestion_control[256];
     u_char                         scheduler[32];
+    u_char                         why_one_path[NGX_QUIC_STATUS_WHY];
     ngx_uint_t                     npaths;
     ngx_quic_path_info_t           paths[NGX_QUIC_STATUS_PATHS];
 } ngx_quic_info_t;
@@ -174,7 +192,7 @@ typedef struct {
 #endif
 
 /* counters since the worker's start, but for those of what there is now */
-#define NGX_QUIC_STATUS_VERSION      3
+#define NGX_QUIC_STATUS_VERSION      4
 
 typedef struct {
     uint32_t                       version;      /* NGX_QUIC_STATUS_VERSION */
@@ -186,6 +204,7 @@ typedef struct {
     uint64_t                       connections;  /* now */
     uint64_t                       multipath;    /* now */
     uint64_t                       paths;        /* now */
+    uint64_t                       paths_refused;
     uint64_t                       accepted;
     uint64_t                       established;
     uint64_t                       retries;

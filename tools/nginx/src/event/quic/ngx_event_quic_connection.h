@@ -16,6 +16,7 @@
  *   ngx_event_quic_tokens.c   address validation and reset tokens, keys
  *   ngx_event_quic_conf.c     quiche's configuration from nginx's
  *   ngx_event_quic_bpf.c      the kernel picks the worker
+ *   ngx_event_quic_paths.c    quic_path, and why there is no second path
  *   ngx_event_quic_status.c   what is going on, for logs and status pages
  */
 
@@ -109,6 +110,21 @@ typedef struct ngx_quic_pending_s     ngx_quic_pending_t;
 
 
 /* of the whole process */
+/* why a connection has no second path */
+#define NGX_QUIC_NO_PATH_NONE        0
+#define NGX_QUIC_NO_PATH_REFUSED     1      /* by quic_path */
+#define NGX_QUIC_NO_PATH_UNANSWERED  2      /* it was not validated */
+#define NGX_QUIC_NO_PATH_ABANDONED   3      /* by the client */
+#define NGX_QUIC_NO_PATH_FAILED      4      /* it worked, and then did not */
+
+typedef struct {
+    ngx_uint_t                    why;         /* NGX_QUIC_NO_PATH_... */
+    uint64_t                      id;
+    uint64_t                      code;        /* of PATH_ABANDON */
+    u_char                        peer[NGX_SOCKADDR_STRLEN + 1];
+} ngx_quic_no_path_t;
+
+
 typedef struct {
     u_char                        server_id[NGX_QUIC_CID_SERVER_LEN];
     ngx_uint_t                    lb_config;      /* QUIC-LB's number of it */
@@ -201,6 +217,8 @@ struct ngx_quic_connection_s {
     ngx_uint_t                    shutdown_code;
     const char                   *shutdown_reason;
 
+    ngx_quic_no_path_t            no_path;
+
     unsigned                      error_app:1;
     unsigned                      handshaking:1;
     unsigned                      moved:1;     /* datagrams of another address */
@@ -260,6 +278,11 @@ void ngx_quic_wake_streams(ngx_quic_connection_t *qc);
 ngx_int_t ngx_quic_close_streams(ngx_connection_t *c);
 ngx_int_t ngx_quic_streams_done(ngx_quic_connection_t *qc);
 
+/* ngx_event_quic_paths.c */
+void ngx_quic_note_path(ngx_connection_t *c, quiche_path_event *ev);
+void ngx_quic_judge_paths(ngx_connection_t *c);
+void ngx_quic_why_one_path(ngx_connection_t *c, u_char *out, size_t size);
+
 /* ngx_event_quic_connid.c */
 extern u_char  ngx_quic_route_key[NGX_QUIC_ROUTE_KEY_LEN];
 
@@ -293,6 +316,8 @@ ngx_int_t ngx_quic_init_status(ngx_cycle_t *cycle);
 void ngx_quic_close_status(void);
 void ngx_quic_status_open(ngx_connection_t *c);
 void ngx_quic_status_close(ngx_connection_t *c);
+void ngx_quic_status_addr(struct sockaddr_storage *sa, socklen_t len,
+    u_char *out);
 
 /* ngx_event_quic_tokens.c */
 extern u_char  ngx_quic_retry_key[NGX_QUIC_AV_KEY_LEN];

@@ -26,8 +26,6 @@ static ngx_int_t ngx_quic_map_status(ngx_log_t *log);
 static void ngx_quic_status_handler(ngx_event_t *ev);
 static void ngx_quic_update_status(void);
 static void ngx_quic_add_path(ngx_quic_status_t *st, quiche_path_stats *stats);
-static void ngx_quic_status_addr(struct sockaddr_storage *sa, socklen_t len,
-    u_char *out);
 static ngx_int_t ngx_quic_read_status(ngx_pool_t *pool, char *name,
     ngx_uint_t lists, ngx_quic_worker_status_t *ws);
 static int ngx_libc_cdecl ngx_quic_cmp_status(const void *one,
@@ -222,6 +220,7 @@ ngx_quic_update_status(void)
         info->multipath = quiche_conn_is_multipath(qc->conn);
         info->npaths = ngx_quic_get_paths(c, info->paths,
                                           NGX_QUIC_STATUS_PATHS);
+        ngx_quic_why_one_path(c, info->why_one_path, NGX_QUIC_STATUS_WHY);
 
         len = ngx_min(qc->conf->congestion_control.len + 1,
                       sizeof(info->congestion_control));
@@ -440,6 +439,7 @@ ngx_quic_read_status(ngx_pool_t *pool, char *name, ngx_uint_t lists,
         info->npaths = ngx_min(info->npaths, NGX_QUIC_STATUS_PATHS);
         info->congestion_control[sizeof(info->congestion_control) - 1] = '\0';
         info->scheduler[sizeof(info->scheduler) - 1] = '\0';
+        info->why_one_path[NGX_QUIC_STATUS_WHY - 1] = '\0';
 
         for (k = 0; k < info->npaths; k++) {
             info->paths[k].local[NGX_SOCKADDR_STRLEN] = '\0';
@@ -521,6 +521,9 @@ ngx_quic_get_paths(ngx_connection_t *c, ngx_quic_path_info_t *paths,
         path->window = stats.cwnd;
         path->status = (stats.peer_status == QUICHE_PATH_STATUS_BACKUP)
                        ? NGX_QUIC_STATUS_BACKUP : NGX_QUIC_STATUS_AVAILABLE;
+        path->our_status = (stats.status == QUICHE_PATH_STATUS_BACKUP)
+                           ? NGX_QUIC_STATUS_BACKUP
+                           : NGX_QUIC_STATUS_AVAILABLE;
         path->health = stats.health & 3;
 
         ngx_quic_status_addr(&stats.local_addr, stats.local_addr_len,
@@ -532,7 +535,7 @@ ngx_quic_get_paths(ngx_connection_t *c, ngx_quic_path_info_t *paths,
 }
 
 
-static void
+void
 ngx_quic_status_addr(struct sockaddr_storage *sa, socklen_t len, u_char *out)
 {
     size_t  n;

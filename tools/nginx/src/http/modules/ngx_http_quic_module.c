@@ -26,7 +26,7 @@
 
 /* text of one path, of one connection without paths, of one worker's counters */
 #define NGX_HTTP_QUIC_PATH_SIZE           512
-#define NGX_HTTP_QUIC_CONNECTION_SIZE     768
+#define NGX_HTTP_QUIC_CONNECTION_SIZE     1024
 #define NGX_HTTP_QUIC_WORKER_SIZE         8192
 
 
@@ -92,6 +92,9 @@ static ngx_http_quic_metric_t  ngx_http_quic_metrics[] = {
 
     { "paths", "gauge", "Paths that carry data.",
       offsetof(ngx_quic_status_t, paths) },
+
+    { "paths_refused", "counter", "Paths that quic_path refused.",
+      offsetof(ngx_quic_status_t, paths_refused) },
 
     { "accepted", "counter", "Connections begun by clients.",
       offsetof(ngx_quic_status_t, accepted) },
@@ -558,10 +561,12 @@ ngx_http_quic_json_connection(u_char *p, u_char *last, ngx_quic_status_t *st,
                      "{\"worker\": %ui, \"pid\": %P, "
                      "\"connection\": %uA, \"age_ms\": %M, "
                      "\"multipath\": %s, \"congestion_control\": \"%s\", "
-                     "\"scheduler\": \"%s\", \"paths\": [",
+                     "\"scheduler\": \"%s\", \"why_one_path\": \"%s\", "
+                     "\"paths\": [",
                      st->worker, st->pid, info->number, info->age,
                      info->multipath ? "true" : "false",
-                     info->congestion_control, info->scheduler);
+                     info->congestion_control, info->scheduler,
+                     info->why_one_path);
 
     for (i = 0; i < info->npaths; i++) {
         path = &info->paths[i];
@@ -571,10 +576,11 @@ ngx_http_quic_json_connection(u_char *p, u_char *last, ngx_quic_status_t *st,
                          "\"rtt_us\": %uL, \"window_bytes\": %uL, "
                          "\"sent_bytes\": %uL, \"received_bytes\": %uL, "
                          "\"lost_bytes\": %uL, \"status\": \"%s\", "
-                         "\"health\": \"%s\"}",
+                         "\"our_status\": \"%s\", \"health\": \"%s\"}",
                          i ? ", " : "", path->id, path->local, path->peer,
                          path->rtt, path->window, path->sent, path->received,
                          path->lost, statuses[path->status & 1],
+                         statuses[path->our_status & 1],
                          healths[path->health & 3]);
     }
 

@@ -1,0 +1,110 @@
+"""quic_path: what a path may be used for, by where it comes from; and why there is no second one."""
+import threading
+
+import pytest
+
+import h3
+from relay import Relay
+from test_handover import status
+from test_multipath import USED_BYTES
+
+APPLICATION_ABANDON_PATH = 0x3e
+
+
+def watch(nginx, mpq, **get):
+    """Downloads 3 MB, and returns mpq's report and what the status page said of that connection while it lasted."""
+    seen = []
+    done = threading.Event()
+
+    def poll():
+        while not done.is_set():
+            # Of those with several paths or several requests; not the one that asks.
+            seen.extend(c for c in status(nginx)["connections"] if c["multipath"])
+            done.wait(0.1)
+
+    poller = threading.Thread(target=poll)
+    poller.start()
+    try:
+        with Relay(nginx.port) as relay:
+            body, report = mpq.get(relay.url("3m.bin"), paths=("127.0.0.1", "127.0.0.3"), **get)
+            stats = relay.stats()
+    finally:
+        done.set()
+        poller.join()
+    assert body == (nginx.content / "www/3m.bin").read_bytes()
+    assert seen
+    return report, stats, seen
+
+
+def test_refuse(make_nginx, mpq):
+    nginx = make_nginx(server="quic_multipath on; quic_path refuse 127.0.0.3;")
+    report, stats, seen = watch(nginx, mpq)
+    assert stats["127.0.0.3"]["down_bytes"] < USED_BYTES, stats
+    why, = {c["why_one_path"] for c in seen[-3:]}
+    assert why.startswith("quic_path refused the one from 127.0.0.3:")
+    # And the client says so.
+    assert any("abandoned" in unused and f"0x{APPLICATION_ABANDON_PATH:x}" in unused
+               for unused in map(str, report["unused_paths"])), report["unused_paths"]
+    assert status(nginx)["workers"][0]["paths_refused"] >= 1
+    assert 'refused by "quic_path"' in (nginx.directory / "logs/error.log").read_text()
+
+
+def test_the_last_path_is_not_refused(make_nginx, mpq):
+    nginx = make_nginx(server="quic_multipath on; quic_path refuse all;")
+    _, stats, _ = watch(nginx, mpq)
+    assert sum(link["down_bytes"] > USED_BYTES for link in stats.values()) == 1, stats
+
+
+def test_standby(make_nginx, mpq):
+    nginx = make_nginx(server="quic_multipath on; quic_path standby 127.0.0.0/30; quic_path use 127.0.0.1;")
+    # Both match the first rule: nothing is there that works without standing by, so the first goes on.
+    _, stats, seen = watch(nginx, mpq)
+    assert {p["our_status"] for c in seen for p in c["paths"] if len(c["paths"]) == 2} == {"backup"}
+    assert stats["127.0.0.1"]["down_bytes"] > USED_BYTES
+
+    nginx = make_nginx(server="quic_multipath on; quic_path use 127.0.0.1; quic_path standby 127.0.0.0/30;")
+    report, stats, seen = watch(nginx, mpq)
+    assert stats["127.0.0.3"]["down_bytes"] < USED_BYTES, stats
+    both = [c for c in seen if len(c["paths"]) == 2]
+    assert [p["our_status"] for p in both[-1]["paths"]] == ["available", "backup"]
+    assert both[-1]["why_one_path"] == ""
+    assert len(report["paths"]) == 2
+
+
+def test_rules_of_a_server_replace_those_of_http(make_nginx, mpq):
+    nginx = make_nginx(http="quic_path refuse all;", server="quic_multipath on; quic_path use 127.0.0.0/8;")
+    _, stats, _ = watch(nginx, mpq)
+    assert all(link["down_bytes"] > USED_BYTES for link in stats.values()), stats
+
+
+@pytest.mark.parametrize("server, why", [
+    ("", "quic_multipath is off"),
+    ("quic_multipath on;", "the client does not do multipath"),
+])
+def test_why_one_path(make_nginx, server, why):
+    nginx = make_nginx(server=server)
+    h3.fetch(nginx.port, "/6.txt")
+    assert why in {c["why_one_path"] for c in status(nginx)["connections"]}
+
+
+@pytest.mark.parametrize("server, why", [
+    ("quic_multipath on; quic_max_paths 1;", "quic_max_paths allows one"),
+    ("quic_multipath on;", "the client opened no other"),
+])
+def test_why_a_client_that_can_has_one_path(make_nginx, mpq, server, why):
+    nginx = make_nginx(server=server, location="limit_rate 1m;")
+    seen = []
+    done = threading.Event()
+
+    def poll():
+        while not done.wait(0.1):
+            seen.extend(c["why_one_path"] for c in status(nginx)["connections"] if c["multipath"])
+
+    poller = threading.Thread(target=poll)
+    poller.start()
+    try:
+        mpq.get(f"https://127.0.0.1:{nginx.port}/3m.bin", paths=("127.0.0.1",))
+    finally:
+        done.set()
+        poller.join()
+    assert why in seen, seen
