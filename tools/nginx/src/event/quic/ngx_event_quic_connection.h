@@ -16,7 +16,7 @@
  *   ngx_event_quic_tokens.c   address validation and reset tokens, keys
  *   ngx_event_quic_conf.c     quiche's configuration from nginx's
  *   ngx_event_quic_bpf.c      the kernel picks the worker
- *   ngx_event_quic_paths.c    quic_path, and why there is no second path
+ *   ngx_event_quic_path_policy.c    quic_path, and why there is no second path
  *   ngx_event_quic_status.c   what is going on, for logs and status pages
  */
 
@@ -278,7 +278,7 @@ void ngx_quic_wake_streams(ngx_quic_connection_t *qc);
 ngx_int_t ngx_quic_close_streams(ngx_connection_t *c);
 ngx_int_t ngx_quic_streams_done(ngx_quic_connection_t *qc);
 
-/* ngx_event_quic_paths.c */
+/* ngx_event_quic_path_policy.c */
 void ngx_quic_note_path(ngx_connection_t *c, quiche_path_event *ev);
 void ngx_quic_judge_paths(ngx_connection_t *c);
 void ngx_quic_why_one_path(ngx_connection_t *c, u_char *out, size_t size);
