@@ -83,6 +83,8 @@ pub enum RemoteSource {
     Preferred,
     /// Name resolution; may be another host.
     Resolved,
+    /// The peer named it, over this connection, as an address of its service; may be another host.
+    Named,
 }
 
 /// Why a path could not be opened although it was to be.

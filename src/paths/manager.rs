@@ -57,6 +57,9 @@ const FLAP_WINDOW: Duration = Duration::from_secs(60);
 /// Addresses that are gone and still remembered.
 const MAX_REMEMBERED: usize = 64;
 
+/// Addresses of the peer that are known; the peer itself may name as many as it likes.
+const MAX_REMOTES: usize = 32;
+
 /// How much a local address is preferred: less is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
@@ -361,6 +364,7 @@ impl State {
             None => self.remotes.push((source, addr)),
         }
         self.remotes.sort_by_key(|(source, _)| *source);
+        self.remotes.truncate(MAX_REMOTES);
     }
 
     fn fail(&mut self, now: Instant, pair: Pair, cause: Cause) {

@@ -667,3 +667,26 @@ fn named_addresses_count_by_name() {
     let opened = [locals[1].local, locals[2].local].map(|local| Action::Open(pair(local, SERVER)));
     assert_eq!(bench.event(Event::Confirmed), opened);
 }
+
+#[test]
+fn an_address_that_the_server_names_gives_the_other_family_a_path() {
+    let six = info(local(2, "2001:db8:2::1"));
+    let mut bench = Bench::new("full-mesh", &[info(nth(1)), six.clone()]);
+    assert_eq!(bench.event(Event::Confirmed), []);
+    let actions = bench.event(remote(SERVER_V6, RemoteSource::Named));
+    assert_eq!(actions, [Action::Open(pair(six.local, SERVER_V6))]);
+}
+
+#[test]
+fn a_server_that_names_addresses_without_end_is_not_remembered_whole() {
+    let mut bench = Bench::with("full-mesh", 2);
+    bench.answers = false;
+    bench.event(Event::Confirmed);
+    for n in 0..10_000 {
+        let addr = format!("198.51.{}.{}:{}", n % 250, n / 250, 1 + n);
+        bench.tell(remote(&addr, RemoteSource::Named));
+    }
+    assert!(format!("{:?}", bench.manager).matches("Named").count() <= 32);
+    // And what was known before is known still.
+    assert!(format!("{:?}", bench.manager).contains(&format!("Connection, {SERVER}")));
+}

@@ -26,7 +26,9 @@ use crate::endpoint::ConnectError;
 use crate::facts::source_for;
 use crate::facts::Facts;
 use crate::facts::Selection;
+use crate::h3::alt_svc;
 use crate::h3::field;
+use crate::h3::fields;
 use crate::h3::CHUNK_BYTES;
 use crate::h3::H3_NO_ERROR;
 use crate::h3::H3_REQUEST_CANCELLED;
@@ -666,6 +668,14 @@ impl Session {
                 return;
             }
         };
+
+        if let Some(manager) = &mut conn.manager {
+            let named = fields(&headers, "alt-svc");
+            for addr in named.flat_map(|value| alt_svc::addresses(value, conn.peer)) {
+                let source = RemoteSource::Named;
+                manager.on_event(Instant::now(), paths::Event::RemoteAddr { addr, source });
+            }
+        }
 
         let content_length = field(&headers, "content-length").and_then(|v| v.parse().ok());
         stream.has_head = true;

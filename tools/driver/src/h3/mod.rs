@@ -1,5 +1,6 @@
 //! HTTP/3 over the driver: [`client`] and [`server`].
 
+mod alt_svc;
 pub mod client;
 pub mod server;
 
@@ -19,9 +20,14 @@ pub const H3_INTERNAL_ERROR: u64 = 0x102;
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// The value of the header field `name` (lower case), if it is there and text.
-pub fn field<'a>(headers: &'a [Header], name: &str) -> Option<&'a str> {
+pub fn field<'a>(headers: &'a [Header], name: &'a str) -> Option<&'a str> {
+    fields(headers, name).next()
+}
+
+/// The values of all header fields `name` (lower case) that are text.
+fn fields<'a>(headers: &'a [Header], name: &'a str) -> impl Iterator<Item = &'a str> {
     headers
         .iter()
-        .find(|h| h.name() == name.as_bytes())
-        .and_then(|h| std::str::from_utf8(h.value()).ok())
+        .filter(move |h| h.name() == name.as_bytes())
+        .filter_map(|h| std::str::from_utf8(h.value()).ok())
 }

@@ -26,16 +26,26 @@ use super::range::Range;
 pub struct Files {
     root: PathBuf,
     logs: bool,
+    /// The server's addresses, as an `alt-svc` field names them.
+    alt_svc: Option<String>,
 }
 
 impl Files {
-    /// Serves `dir`; `logs` asks for a line per request.
-    pub fn new(dir: &Path, logs: bool) -> io::Result<Files> {
+    /// Serves `dir`; `logs` asks for a line per request. Where there are several `addresses`, responses name them, so
+    /// that clients can open paths to each (RFC 7838).
+    pub fn new(dir: &Path, logs: bool, addresses: &[SocketAddr]) -> io::Result<Files> {
         let root = dir.canonicalize()?;
         if !root.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
-        Ok(Files { root, logs })
+        let can_be_named = |a: &&SocketAddr| !a.ip().is_unspecified() && a.port() != 0;
+        let named = addresses.iter().filter(can_be_named);
+        let named: Vec<_> = named.map(|a| format!("h3=\"{a}\"")).collect();
+        Ok(Files {
+            root,
+            logs,
+            alt_svc: (named.len() > 1).then(|| named.join(", ")),
+        })
     }
 
     /// The file that `path` (percent-encoded, perhaps with a query) names.
@@ -81,6 +91,9 @@ impl Files {
             ("accept-ranges", "bytes".into()),
             ("etag", etag.clone()),
         ];
+        if let Some(alt_svc) = &self.alt_svc {
+            headers.push(("alt-svc", alt_svc.clone()));
+        }
         if let Ok(modified) = meta.modified() {
             headers.push(("last-modified", httpdate::fmt_http_date(modified)));
         }
@@ -298,8 +311,30 @@ mod tests {
         std::fs::write(root.join("sub/index.html"), b"<p>").unwrap();
         std::fs::write(dir.path().join("secret"), b"secret").unwrap();
         std::os::unix::fs::symlink(dir.path().join("secret"), root.join("link")).unwrap();
-        let files = Files::new(&root, false).unwrap();
+        let files = Files::new(&root, false, &[]).unwrap();
         (dir, files)
+    }
+
+    #[test]
+    fn several_addresses_are_named() {
+        let (dir, mut files) = served();
+        let name = |files: &mut Files| {
+            let response = files.respond(&request("GET", "/ten.txt", None));
+            header(&response, "alt-svc").map(str::to_owned)
+        };
+        assert_eq!(name(&mut files), None);
+
+        let root = dir.path().join("root");
+        let mut with = |addresses: &[&str]| {
+            let addresses: Vec<_> = addresses.iter().map(|a| a.parse().unwrap()).collect();
+            name(&mut Files::new(&root, false, &addresses).unwrap())
+        };
+        assert_eq!(with(&["192.0.2.1:443"]), None);
+        assert_eq!(with(&["0.0.0.0:443", "192.0.2.1:443"]), None);
+        assert_eq!(
+            with(&["192.0.2.1:443", "[2001:db8::1]:443"]).unwrap(),
+            r#"h3="192.0.2.1:443", h3="[2001:db8::1]:443""#
+        );
     }
 
     #[test]

@@ -38,8 +38,8 @@ pub struct Args {
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 
-    /// Listen on this address; may be repeated [default: port 4433 of every
-    /// address]
+    /// Listen on this address; may be repeated, and responses then name all of them to clients [default:
+    /// port 4433 of every address]. [::] is every IPv6 address, without those of IPv4
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Vec<SocketAddr>,
 
@@ -88,7 +88,7 @@ pub struct Args {
 
 /// Runs `mpq serve`.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let files = Files::new(&args.dir, !args.quiet)
+    let files = Files::new(&args.dir, !args.quiet, &args.listen)
         .map_err(|e| Failure::new(LOCAL, format!("cannot serve {}: {e}", args.dir.display())))?;
 
     let mut settings = args.transport.settings()?;
