@@ -3,6 +3,7 @@
 mod bump;
 mod check;
 mod export;
+mod package;
 mod test_each;
 mod unpack;
 
@@ -18,6 +19,7 @@ use crate::queue::Queue;
 pub use bump::bump;
 pub use check::check;
 pub use export::export;
+pub use package::package;
 pub use test_each::test_each;
 pub use test_each::Selection;
 pub use unpack::unpack;

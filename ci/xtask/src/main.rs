@@ -40,10 +40,23 @@ Day to day:
     git rebase -i --autosquash upstream
   cargo xtask quiche export            write quiche-patches/
   cargo xtask quiche check             what CI runs
+  cargo xtask quiche package           out/package/, for projects elsewhere
 
 A commit's subject is `area: imperative phrase`; its body says why the patch
 exists; its trailers are `Spec:`, `Upstream-Status:` and, to choose the file's
 name, `Patch-File: name.patch`.";
+
+const PACKAGE_HELP: &str = "\
+The folder DIR/quiche-multipath-VERSION holds quiche with the patches, the
+decision layer it depends on, examples, and a README.md that says how to take
+it as a dependency in Rust and how to install it for C. It is made from the
+published crate and quiche-patches/; if vendor/quiche is there, it must say the
+same. The archive has the same bytes whenever what it holds is the same.
+
+Examples:
+  cargo xtask quiche package
+  cargo xtask quiche package --to /tmp/mpq
+  tar -xzmf out/package/quiche-multipath-*.tar.gz -C ../my-project/vendor";
 
 /// The project's chores.
 #[derive(Parser)]
@@ -98,6 +111,14 @@ enum QuicheCommand {
     Bump {
         /// The exact version.
         version: String,
+    },
+
+    /// Write a folder and a .tar.gz of the patched quiche, for projects elsewhere.
+    #[command(after_help = PACKAGE_HELP)]
+    Package {
+        /// Where the folder and the archive go [default: out/package]
+        #[arg(long, value_name = "DIR")]
+        to: Option<PathBuf>,
     },
 
     /// Run quiche's own tests after every patch; stop at the first failure.
@@ -160,6 +181,8 @@ fn run(args: QuicheArgs) -> Result<()> {
         QuicheCommand::Check => commands::check(&project),
 
         QuicheCommand::Bump { version } => commands::bump(&project, &version),
+
+        QuicheCommand::Package { to } => commands::package(&project, to),
 
         QuicheCommand::TestEach {
             from,

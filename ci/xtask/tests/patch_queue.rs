@@ -744,6 +744,183 @@ fn test_each_at_cuts() {
     assert!(err.contains("not in step"), "{err}");
 }
 
+/// What the package is made from beside quiche; the third patch makes quiche depend on the decision layer.
+fn packable() -> Fixture {
+    let f = Fixture::with_patches();
+
+    for dir in ["src/cc", "examples/c/target", "docs"] {
+        fs::create_dir_all(f.path(dir)).unwrap();
+    }
+
+    for (path, text) in [
+        ("COPYING", "Our licence.\n"),
+        (
+            "Cargo.toml",
+            "[workspace]\n[workspace.package]\nversion = \"0.2.0\"\n\
+             [package]\nname = \"mpq-decision\"\nversion.workspace = true\n\
+             [dev-dependencies]\nproptest = \"1\"\n",
+        ),
+        ("docs/library.md", "# The library\n"),
+        ("examples/c/client.c", "int main(void) { return 0; }\n"),
+        ("examples/c/target/client", "built\n"),
+        ("examples/c/.client.c.swp", "being edited\n"),
+        ("src/lib.rs", "//! Decisions.\n"),
+        ("src/cc/lia.rs", "//! LIA.\n"),
+    ] {
+        f.write(path, text);
+    }
+
+    let manifest = f.read("vendor/quiche/Cargo.toml");
+    f.write(
+        "vendor/quiche/Cargo.toml",
+        &format!("{manifest}\n[dependencies.mpq-decision]\npath = \"../..\"\n"),
+    );
+    f.commit("d: depend on the decision layer");
+    f.xtask_ok(&["export"]);
+    f
+}
+
+const PACKAGE: &str = "quiche-multipath-1.0.0+mpq0.2.0";
+
+/// The files of an archive, without their times; the bytes as text.
+fn unpacked(archive: &[u8]) -> Vec<(String, u32, String)> {
+    use std::io::Read;
+
+    tar::Archive::new(flate2::read::GzDecoder::new(archive))
+        .entries()
+        .unwrap()
+        .map(|entry| {
+            let mut entry = entry.unwrap();
+            let mut text = String::new();
+            let path = entry.path().unwrap().to_str().unwrap().to_string();
+            let header = entry.header();
+            let mode = header.mode().unwrap();
+            assert_eq!((header.uid().unwrap(), header.gid().unwrap()), (0, 0));
+            assert_eq!(header.username().unwrap().unwrap_or_default(), "");
+            entry.read_to_string(&mut text).unwrap();
+            (path, mode, text)
+        })
+        .collect()
+}
+
+#[test]
+fn package_has_what_is_needed_and_nothing_of_this_machine() {
+    let f = packable();
+    let said = f.xtask_ok(&["package"]);
+    assert!(
+        said.contains(&format!("out/package/{PACKAGE}.tar.gz: ")),
+        "{said}"
+    );
+
+    let archive = fs::read(f.path(&format!("out/package/{PACKAGE}.tar.gz"))).unwrap();
+    let files = unpacked(&archive);
+    let names: Vec<_> = files
+        .iter()
+        .map(|(path, _, _)| path.strip_prefix(&format!("{PACKAGE}/")).unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "Cargo.lock",
+            "Cargo.toml",
+            "Makefile",
+            "README.md",
+            "docs/library.md",
+            "examples/COPYING",
+            "examples/c/client.c",
+            "mpq-decision/COPYING",
+            "mpq-decision/Cargo.toml",
+            "mpq-decision/src/cc/lia.rs",
+            "mpq-decision/src/lib.rs",
+            "quiche.pc.in",
+            "quiche/.cargo_vcs_info.json",
+            "quiche/.gitignore",
+            "quiche/Cargo.toml",
+            "quiche/src/lib.rs",
+            "quiche/src/new.rs",
+        ]
+    );
+
+    let here = f.dir.path().to_str().unwrap();
+    for (path, mode, text) in &files {
+        assert_eq!(*mode, 0o644, "{path}");
+        assert!(!text.contains(here), "{path} names {here}");
+        // The folder holds the same.
+        assert_eq!(f.read(&format!("out/package/{path}")), *text, "{path}");
+    }
+
+    let text = |name: &str| {
+        let path = format!("{PACKAGE}/{name}");
+        &files.iter().find(|(p, _, _)| *p == path).unwrap().2
+    };
+    assert!(text("quiche/Cargo.toml").contains("path = \"../mpq-decision\"\n"));
+    assert!(text("quiche/src/lib.rs").starts_with("// one\n"), "patched");
+    assert!(text("mpq-decision/Cargo.toml").contains("version = \"0.2.0\"\n"));
+    assert!(!text("mpq-decision/Cargo.toml").contains("proptest"));
+    assert!(text("README.md").contains(&f.checksum("1.0.0")));
+    assert!(text("README.md").contains("4 patches"));
+    assert!(!text("README.md").contains('@'), "a value is missing");
+}
+
+#[test]
+fn package_is_the_same_bytes_from_the_same_files() {
+    let f = packable();
+    let make = |to: &str| {
+        f.xtask_ok(&["package", "--to", f.path(to).to_str().unwrap()]);
+        fs::read(f.path(&format!("{to}/{PACKAGE}.tar.gz"))).unwrap()
+    };
+
+    let first = make("one");
+    f.remove_vendor();
+    f.write("src/lib.rs", "//! Decisions.\n");
+    assert!(
+        first == make("two"),
+        "vendor/quiche and times changed bytes"
+    );
+    // Again in the same place, where what others have left there goes.
+    f.write(&format!("one/{PACKAGE}/mpq-decision/src/old.rs"), "");
+    assert!(first == make("one"));
+    assert!(!f
+        .path(&format!("one/{PACKAGE}/mpq-decision/src/old.rs"))
+        .exists());
+
+    f.write("src/lib.rs", "//! Other decisions.\n");
+    assert!(first != make("two"));
+}
+
+#[test]
+fn package_refuses_what_the_series_does_not_say() {
+    let f = packable();
+    f.write("vendor/quiche/src/new.rs", "// newer\n");
+    let err = f.xtask_err(&["package"]);
+    assert!(err.contains("uncommitted changes (src/new.rs)"), "{err}");
+
+    f.commit("e: not exported");
+    let err = f.xtask_err(&["package"]);
+    assert!(
+        err.contains("differs from the published crate with the patches")
+            && err.contains("src/new.rs")
+            && err.contains("cargo xtask quiche export"),
+        "{err}"
+    );
+    assert!(!f.path("out").exists());
+
+    f.xtask_ok(&["unpack", "--force"]);
+    f.xtask_ok(&["package"]);
+    fs::create_dir(f.path(&format!("out/package/{PACKAGE}/.git"))).unwrap();
+    let err = f.xtask_err(&["package"]);
+    assert!(err.contains("is a git repository"), "{err}");
+}
+
+#[test]
+fn package_needs_the_dependency_that_it_redirects() {
+    let f = packable();
+    f.git(&["reset", "-q", "--hard", "HEAD^"]);
+    f.xtask_ok(&["export"]);
+    let err = f.xtask_err(&["package"]);
+    assert!(err.contains("[dependencies.mpq-decision]"), "{err}");
+}
+
 #[test]
 fn a_broken_repository_does_not_reach_the_one_around_it() {
     let f = Fixture::with_patches();

@@ -1,6 +1,7 @@
 //! Proves that `quiche-patches/` and `vendor/quiche` say the same.
 
 use std::fs;
+use std::path::Path;
 
 use anyhow::bail;
 use anyhow::Result;
@@ -14,6 +15,22 @@ use crate::vendor::Rendered;
 
 /// Unpacks, applies and exports in a scratch folder and compares every byte.
 pub fn check(project: &Project) -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let (_, queue) = rebuild(project, scratch.path())?;
+
+    println!(
+        "{} applied to {} {}, exported again, and compared byte for byte",
+        Project::patches(queue.files.len()),
+        queue.upstream.name(),
+        queue.upstream.version()
+    );
+
+    Ok(())
+}
+
+/// The published crate with the patches applied, as a repository in `scratch`. Fails if
+/// `quiche-patches/` is not what export would write, or if `vendor/quiche` is there and differs.
+pub fn rebuild(project: &Project, scratch: &Path) -> Result<(Git, Queue)> {
     let queue = project.queue()?;
     let complaints = queue.complaints();
 
@@ -29,8 +46,7 @@ pub fn check(project: &Project) -> Result<()> {
         );
     }
 
-    let scratch = tempfile::tempdir()?;
-    let git = Git::at(scratch.path().join("quiche"));
+    let git = Git::at(scratch.join("quiche"));
 
     vendor::init(&git)?;
     vendor::check_out_base(&git, &project.source, &queue)?;
@@ -59,14 +75,7 @@ pub fn check(project: &Project) -> Result<()> {
 
     check_vendor(project, &git)?;
 
-    println!(
-        "{} applied to {} {}, exported again, and compared byte for byte",
-        Project::patches(rendered.files.len()),
-        queue.upstream.name(),
-        queue.upstream.version()
-    );
-
-    Ok(())
+    Ok((git, queue))
 }
 
 /// Where the two differ: file and first line that does.
