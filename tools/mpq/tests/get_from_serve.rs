@@ -5,6 +5,8 @@ mod common;
 use std::io::Read;
 use std::process::Stdio;
 
+use mpq_identity::Identity;
+
 use common::code;
 use common::dirs;
 use common::json;
@@ -109,11 +111,9 @@ fn the_certificate_is_checked() {
     }
 
     // A certificate that is its own authority, for the name asked for.
-    let made = rcgen::generate_simple_self_signed(["127.0.0.1".into()]).unwrap();
-    let (cert, key) = (dirs.cwd.join("cert.pem"), dirs.cwd.join("key.pem"));
-    std::fs::write(&cert, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    let (cert, key) = (cert.to_str().unwrap(), key.to_str().unwrap());
+    let made = Identity::new(["127.0.0.1".into()]).unwrap();
+    let files = made.files().unwrap();
+    let [cert, key] = [&files.certificate, &files.key].map(|file| file.to_str().unwrap());
     let server = Server::start(&dirs.www, &["--cert", cert, "--key", key]);
     let output = dirs
         .get(&["--trust-origin-ca-pem", cert])
