@@ -9,7 +9,7 @@ use mpq_decision::paths::Manager;
 use mpq_decision::paths::Unused;
 use quiche::ConnectionId;
 
-use crate::endpoint::ConnKey;
+use crate::conn_key::ConnKey;
 use crate::error::CloseReason;
 use crate::multipath;
 use crate::socket::BufferPool;

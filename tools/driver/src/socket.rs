@@ -21,7 +21,7 @@ use socket2::Protocol;
 use socket2::Socket as RawSocket;
 use socket2::Type;
 
-use crate::endpoint::ConnKey;
+use crate::conn_key::ConnKey;
 use crate::MAX_DATAGRAM_BYTES;
 
 /// The largest UDP payload one `sendmsg` with segmentation offload may carry.

@@ -8,6 +8,7 @@ use std::sync::mpsc::channel;
 use std::sync::Arc;
 use std::sync::OnceLock;
 
+use mpq_identity::Identity;
 use noq::ClientConfig;
 use noq::Connection;
 use noq::ConnectionError;
@@ -26,14 +27,14 @@ use noq_proto::crypto::rustls::QuicServerConfig;
 use noq_proto::PathAbandonReason;
 use rustls::crypto::ring;
 use rustls::crypto::CryptoProvider;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::PrivateKeyDer;
 use rustls::quic::Suite;
 use rustls::version::TLS13;
 use rustls::CipherSuite;
 use tokio::runtime::Runtime;
 use tokio_stream::StreamExt;
 
-use crate::identity::Identity;
-use crate::identity::SERVER_NAME;
 use crate::transfer::Incoming;
 use crate::transfer::Outgoing;
 use crate::Closed;
@@ -46,6 +47,7 @@ use crate::Request;
 use crate::Transfer;
 use crate::ALPN;
 use crate::INITIAL_MAX_PATH_ID;
+use crate::SERVER_NAME;
 use crate::WINDOW_BYTES;
 
 /// noq, as client or as server; stopped when dropped.
@@ -66,11 +68,12 @@ impl NoqPeer {
     /// Waits for one client.
     pub fn listen(identity: &Identity, chacha20: bool) -> io::Result<NoqPeer> {
         let provider = provider(chacha20);
+        let key = PrivateKeyDer::try_from(identity.key()).map_err(io::Error::other)?;
         let mut tls = rustls::ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
             .map_err(io::Error::other)?
             .with_no_client_auth()
-            .with_single_cert(vec![identity.certificate()], identity.key())
+            .with_single_cert(vec![certificate(identity)], key)
             .map_err(io::Error::other)?;
         tls.alpn_protocols = vec![ALPN.to_vec()];
 
@@ -106,9 +109,7 @@ impl NoqPeer {
     /// Connects to a server over network 0.
     pub fn connect(server: SocketAddr, identity: &Identity, chacha20: bool) -> io::Result<NoqPeer> {
         let mut roots = rustls::RootCertStore::empty();
-        roots
-            .add(identity.certificate())
-            .map_err(io::Error::other)?;
+        roots.add(certificate(identity)).map_err(io::Error::other)?;
         let provider = provider(chacha20);
         let mut tls = rustls::ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
@@ -401,6 +402,10 @@ fn transport() -> Arc<TransportConfig> {
         .receive_window(WINDOW_BYTES.into())
         .stream_receive_window(WINDOW_BYTES.into());
     Arc::new(config)
+}
+
+fn certificate(identity: &Identity) -> CertificateDer<'static> {
+    CertificateDer::from(identity.certificate().to_vec())
 }
 
 fn provider(chacha20: bool) -> Arc<CryptoProvider> {

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use std::time::Instant;
 
+use mpq_identity::Identity;
 use mpq_relay::LinkOptions;
 use mpq_relay::Relay;
 
-use crate::identity::Identity;
 use crate::noq_peer::NoqPeer;
 use crate::quiche_peer::QuichePeer;
 use crate::server_ip;
@@ -16,6 +16,7 @@ use crate::OpenError;
 use crate::Peer;
 use crate::Request;
 use crate::APPLICATION_ABANDON_PATH;
+use crate::SERVER_NAME;
 
 /// How long a test may take: a hang is a failure, and slowness is none. On an idle machine none takes a tenth of this.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -53,7 +54,7 @@ impl Pair {
     /// Connects the two over network 0.
     pub fn connect(roles: Roles, options: Options) -> Pair {
         let deadline = Instant::now() + LIMIT;
-        let identity = Identity::new();
+        let identity = Identity::new([SERVER_NAME.to_owned()]).unwrap();
 
         let (server, mut addresses): (Box<dyn Peer>, _) = match roles {
             Roles::NoqClient => {

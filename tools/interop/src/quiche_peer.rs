@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::mpsc::channel;
 use std::sync::mpsc::Sender;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use mio::Interest;
 use mio::Poll;
 use mio::Token;
 use mio::Waker;
+use mpq_identity::Identity;
 
 use quiche::Config;
 use quiche::Connection;
@@ -23,8 +25,6 @@ use quiche::ConnectionId;
 use quiche::PathEvent;
 use quiche::PathStatus;
 
-use crate::identity::Identity;
-use crate::identity::SERVER_NAME;
 use crate::transfer::Incoming;
 use crate::transfer::Outgoing;
 use crate::Closed;
@@ -38,6 +38,7 @@ use crate::Transfer;
 use crate::ALPN;
 use crate::APPLICATION_ABANDON_PATH;
 use crate::INITIAL_MAX_PATH_ID;
+use crate::SERVER_NAME;
 use crate::WINDOW_BYTES;
 
 const CID_BYTES: usize = 16;
@@ -89,12 +90,12 @@ impl QuichePeer {
     /// Waits for one client.
     pub fn listen(identity: &Identity) -> io::Result<QuichePeer> {
         let mut config = config();
-        let (certificate, key) = (identity.certificate_file(), identity.key_file());
+        let files = identity.files()?;
         config
-            .load_cert_chain_from_pem_file(path(&certificate))
+            .load_cert_chain_from_pem_file(path(&files.certificate))
             .map_err(io::Error::other)?;
         config
-            .load_priv_key_from_pem_file(path(&key))
+            .load_priv_key_from_pem_file(path(&files.key))
             .map_err(io::Error::other)?;
 
         QuichePeer::start(crate::server_ip, config, None)
@@ -103,9 +104,9 @@ impl QuichePeer {
     /// Connects to a server over network 0.
     pub fn connect(server: SocketAddr, identity: &Identity) -> io::Result<QuichePeer> {
         let mut config = config();
-        let certificate = identity.certificate_file();
+        let files = identity.files()?;
         config
-            .load_verify_locations_from_file(path(&certificate))
+            .load_verify_locations_from_file(path(&files.certificate))
             .map_err(io::Error::other)?;
         config.verify_peer(true);
 
@@ -400,8 +401,8 @@ fn config() -> Config {
     config
 }
 
-fn path(file: &tempfile::NamedTempFile) -> &str {
-    file.path().to_str().expect("a path in UTF-8")
+fn path(file: &Path) -> &str {
+    file.to_str().expect("a path in UTF-8")
 }
 
 fn new_cid() -> ConnectionId<'static> {

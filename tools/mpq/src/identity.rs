@@ -1,10 +1,10 @@
 //! The server's certificate: from files, or made on the spot.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::Path;
 
 use mpq_driver::config::load_identity;
+use mpq_identity::Identity;
 use sha2::Digest;
 use sha2::Sha256;
 
@@ -28,20 +28,11 @@ pub fn self_signed(config: &mut quiche::Config, names: Vec<String>) -> Result<St
     let fail =
         |e: &dyn std::fmt::Display| Failure::new(LOCAL, format!("cannot make a certificate: {e}"));
 
-    let made = rcgen::generate_simple_self_signed(names).map_err(|e| fail(&e))?;
-    // quiche reads PEM from files only.
-    let dir = tempfile::tempdir().map_err(|e| fail(&e))?;
-    let write = |name: &str, pem: String| {
-        let path = dir.path().join(name);
-        std::fs::File::create(&path)
-            .and_then(|mut file| file.write_all(pem.as_bytes()))
-            .map(|()| path)
-    };
-    let cert = write("cert.pem", made.cert.pem()).map_err(|e| fail(&e))?;
-    let key = write("key.pem", made.signing_key.serialize_pem()).map_err(|e| fail(&e))?;
-    from_files(config, &cert, &key)?;
+    let made = Identity::new(names).map_err(|e| fail(&e))?;
+    let files = made.files().map_err(|e| fail(&e))?;
+    from_files(config, &files.certificate, &files.key)?;
 
-    Ok(to_hex(&Sha256::digest(made.cert.der())))
+    Ok(to_hex(&Sha256::digest(made.certificate())))
 }
 
 /// Lower-case hexadecimal.

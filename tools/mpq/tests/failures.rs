@@ -24,6 +24,7 @@ use common::stderr;
 use common::until;
 use common::Dirs;
 use common::Server;
+use common::TWO_PATHS;
 
 /// Over the two links of a relay this takes more than two seconds.
 const FILE_BYTES: usize = 4_000_000;
@@ -56,7 +57,7 @@ impl Transfer {
     fn start(&self, options: &[&str]) -> Child {
         self.dirs
             .get(&["--no-verify", "--json=report.json"])
-            .args(["--path", "127.0.0.1", "--path", "127.0.0.2"])
+            .args(TWO_PATHS)
             .args(["--connect-to", &self.relay.address()])
             .args(options)
             .arg(self.server.url("file.bin"))

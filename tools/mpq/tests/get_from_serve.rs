@@ -4,12 +4,13 @@ mod common;
 
 use std::io::Read;
 use std::process::Stdio;
-use std::time::Duration;
-use std::time::Instant;
+
+use mpq_identity::Identity;
 
 use common::code;
 use common::dirs;
 use common::json;
+use common::received;
 use common::relay::Relay;
 use common::sha256;
 use common::signal;
@@ -17,7 +18,7 @@ use common::stderr;
 use common::until;
 use common::wait;
 use common::Server;
-use common::LIMIT;
+use common::TWO_PATHS;
 
 #[test]
 fn a_download_is_intact_and_reported() {
@@ -25,36 +26,23 @@ fn a_download_is_intact_and_reported() {
     let server = Server::start(&dirs.www, &[]);
     let url = server.url("file.bin");
     let output = dirs
-        .get(&[
-            "--pin",
-            &server.fingerprint,
-            "--path",
-            "127.0.0.1",
-            "--path",
-            "127.0.0.2",
-            "--json=report.json",
-            &url,
-        ])
+        .get(&["--pin", &server.fingerprint])
+        .args(TWO_PATHS)
+        .args(["--json=report.json", &url])
         .output()
         .unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert_eq!(dirs.names(), ["file.bin", "report.json"]);
     assert!(std::fs::read(dirs.cwd.join("file.bin")).unwrap() == data);
 
-    let text = std::fs::read_to_string(dirs.cwd.join("report.json")).unwrap();
-    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let report = json(&dirs, "report.json");
     assert_eq!(report["files"][0]["url"], url);
     assert_eq!(report["files"][0]["bytes"], 3_000_000);
     assert_eq!(report["files"][0]["sha256"], sha256(&data));
     assert!(report["goodput_bps"].as_f64().unwrap() > 0.0);
 
-    let paths = report["paths"].as_array().unwrap();
-    let received: u64 = paths
-        .iter()
-        .map(|p| p["recv_bytes"].as_u64().unwrap())
-        .sum();
-    assert!(received > 3_000_000);
-    for path in paths {
+    assert!(received(&report) > 3_000_000);
+    for path in report["paths"].as_array().unwrap() {
         let last = path["samples"].as_array().unwrap().last().unwrap();
         assert_eq!(last[1], path["recv_bytes"]);
         for name in ["path_id", "local", "peer", "sent_bytes", "rtt_ms", "lost"] {
@@ -123,11 +111,9 @@ fn the_certificate_is_checked() {
     }
 
     // A certificate that is its own authority, for the name asked for.
-    let made = rcgen::generate_simple_self_signed(["127.0.0.1".into()]).unwrap();
-    let (cert, key) = (dirs.cwd.join("cert.pem"), dirs.cwd.join("key.pem"));
-    std::fs::write(&cert, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    let (cert, key) = (cert.to_str().unwrap(), key.to_str().unwrap());
+    let made = Identity::new(["127.0.0.1".into()]).unwrap();
+    let files = made.files().unwrap();
+    let [cert, key] = [&files.certificate, &files.key].map(|file| file.to_str().unwrap());
     let server = Server::start(&dirs.www, &["--cert", cert, "--key", key]);
     let output = dirs
         .get(&["--trust-origin-ca-pem", cert])
@@ -194,11 +180,7 @@ fn a_full_disk_is_a_local_error() {
 #[test]
 fn an_interrupted_download_leaves_only_its_report() {
     let (dirs, _) = dirs(10);
-    // Far more than arrives before the signal; sparse, so it costs no disk.
-    std::fs::File::create(dirs.www.join("huge"))
-        .unwrap()
-        .set_len(1 << 36)
-        .unwrap();
+    dirs.add_huge();
     let server = Server::start(&dirs.www, &[]);
     let mut child = dirs
         .get(&["--no-verify", "-q", "--json=report.json"])
@@ -206,11 +188,9 @@ fn an_interrupted_download_leaves_only_its_report() {
         .spawn()
         .unwrap();
     let part = dirs.cwd.join("huge.part");
-    let end = Instant::now() + LIMIT;
-    while part.metadata().map_or(0, |meta| meta.len()) < 100_000 {
-        assert!(Instant::now() < end, "nothing arrives");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until("something arrives", || {
+        part.metadata().map_or(0, |meta| meta.len()) >= 100_000
+    });
     signal(&child, "INT");
     assert_eq!(wait(&mut child), 130);
     assert_eq!(dirs.names(), ["report.json"]);
@@ -241,10 +221,7 @@ fn a_stopped_server_finishes_what_runs() {
 #[test]
 fn a_second_signal_ends_the_server_at_once() {
     let (dirs, _) = dirs(10);
-    std::fs::File::create(dirs.www.join("huge"))
-        .unwrap()
-        .set_len(1 << 36)
-        .unwrap();
+    dirs.add_huge();
     let server = Server::start(&dirs.www, &[]);
     let relay = Relay::start(server.port);
     let mut child = dirs
@@ -362,7 +339,8 @@ fn the_trace_of_a_controller_follows_its_equation() {
     let server = Server::start(&dirs.www, &options);
     let relay = Relay::start(server.port);
     let output = dirs
-        .get(&["--no-verify", "--path", "127.0.0.1", "--path", "127.0.0.2"])
+        .get(&["--no-verify"])
+        .args(TWO_PATHS)
         .args(["--connect-to", &relay.address(), &server.url("file.bin")])
         .output()
         .unwrap();

@@ -13,6 +13,8 @@ use common::code;
 use common::dirs;
 use common::finish;
 use common::json;
+use common::netns;
+use common::netns::command;
 use common::stderr;
 use common::until;
 use common::Dirs;
@@ -27,16 +29,6 @@ fn wifi(n: u32) -> [String; 2] {
     [format!("192.168.{n}.2"), format!("192.168.{n}.1")]
 }
 
-fn run(line: &str) {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let output = Command::new(words[0])
-        .args(&words[1..])
-        .output()
-        .expect(line);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{line}: {said}");
-}
-
 /// A laptop, a router and a server; gone when dropped.
 struct Net {
     laptop: String,
@@ -47,11 +39,10 @@ struct Net {
 impl Net {
     /// Without addresses on the laptop.
     fn new(test: &str) -> Net {
-        let space = |side| format!("mpq-{}-{test}-{side}", std::process::id());
         let net = Net {
-            laptop: space("l"),
-            router: space("r"),
-            server: space("s"),
+            laptop: netns::name(test, 'l'),
+            router: netns::name(test, 'r'),
+            server: netns::name(test, 's'),
         };
         let Net {
             laptop,
@@ -59,16 +50,16 @@ impl Net {
             server,
         } = &net;
         for space in [laptop, router, server] {
-            run(&format!("ip netns add {space}"));
-            run(&format!("ip -n {space} link set lo up"));
+            command(&format!("ip netns add {space}"));
+            command(&format!("ip -n {space} link set lo up"));
             for setting in ["all.accept_dad", "default.accept_dad"] {
-                run(&format!(
+                command(&format!(
                     "ip netns exec {space} sysctl -qw net.ipv6.conf.{setting}=0"
                 ));
             }
         }
         for setting in ["ipv4.ip_forward", "ipv6.conf.all.forwarding"] {
-            run(&format!(
+            command(&format!(
                 "ip netns exec {router} sysctl -qw net.{setting}=1"
             ));
         }
@@ -77,28 +68,28 @@ impl Net {
             ("wwan0", laptop, "lte"),
             ("eth0", server, "net"),
         ] {
-            run(&format!(
+            command(&format!(
                 "ip link add name {inner} netns {space} type veth peer name {outer} netns {router}"
             ));
-            run(&format!("ip -n {space} link set {inner} up"));
-            run(&format!("ip -n {router} link set {outer} up"));
-            run(&format!(
+            command(&format!("ip -n {space} link set {inner} up"));
+            command(&format!("ip -n {router} link set {outer} up"));
+            command(&format!(
                 "tc -n {router} qdisc add dev {outer} root tbf rate 8mbit burst 20kb latency 50ms"
             ));
         }
-        run(&format!("tc -n {router} qdisc del dev net root"));
+        command(&format!("tc -n {router} qdisc del dev net root"));
         for n in 1..=21 {
             let [_, gateway] = wifi(n);
-            run(&format!("ip -n {router} addr add {gateway}/24 dev wifi"));
+            command(&format!("ip -n {router} addr add {gateway}/24 dev wifi"));
         }
-        run(&format!("ip -n {router} addr add 10.64.0.1/24 dev lte"));
-        run(&format!("ip -n {router} addr add 2001:db8:1::1/64 dev lte"));
-        run(&format!("ip -n {router} addr add 203.0.113.1/24 dev net"));
-        run(&format!("ip -n {router} addr add 2001:db8:f::1/64 dev net"));
-        run(&format!("ip -n {server} addr add {SERVER}/24 dev eth0"));
-        run(&format!("ip -n {server} addr add {SERVER_V6}/64 dev eth0"));
-        run(&format!("ip -n {server} route add default via 203.0.113.1"));
-        run(&format!(
+        command(&format!("ip -n {router} addr add 10.64.0.1/24 dev lte"));
+        command(&format!("ip -n {router} addr add 2001:db8:1::1/64 dev lte"));
+        command(&format!("ip -n {router} addr add 203.0.113.1/24 dev net"));
+        command(&format!("ip -n {router} addr add 2001:db8:f::1/64 dev net"));
+        command(&format!("ip -n {server} addr add {SERVER}/24 dev eth0"));
+        command(&format!("ip -n {server} addr add {SERVER_V6}/64 dev eth0"));
+        command(&format!("ip -n {server} route add default via 203.0.113.1"));
+        command(&format!(
             "ip -n {server} -6 route add default via 2001:db8:f::1"
         ));
         net.rp_filter(2);
@@ -115,7 +106,7 @@ impl Net {
 
     fn rp_filter(&self, value: u8) {
         for name in ["all", "wlan0", "wwan0"] {
-            run(&format!(
+            command(&format!(
                 "ip netns exec {} sysctl -qw net.ipv4.conf.{name}.rp_filter={value}",
                 self.laptop
             ));
@@ -141,7 +132,7 @@ impl Net {
 
     /// On the laptop.
     fn ip(&self, what: &str) {
-        run(&format!("ip -n {} {what}", self.laptop));
+        command(&format!("ip -n {} {what}", self.laptop));
     }
 
     fn serve(&self, dirs: &Dirs, address: &str) -> Server {
@@ -164,22 +155,13 @@ impl Net {
 
     /// Bytes that the laptop received on an interface.
     fn received(&self, interface: &str) -> u64 {
-        let output = Command::new("ip")
-            .args(["netns", "exec", &self.laptop, "cat"])
-            .arg(format!("/sys/class/net/{interface}/statistics/rx_bytes"))
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&output.stdout);
-        text.trim().parse().unwrap()
+        netns::received(&self.laptop, interface)
     }
 }
 
 impl Drop for Net {
     fn drop(&mut self) {
-        for space in [&self.laptop, &self.router, &self.server] {
-            // Nothing more can be done about a failure.
-            let _ = Command::new("ip").args(["netns", "del", space]).status();
-        }
+        netns::delete(&[&self.laptop, &self.router, &self.server]);
     }
 }
 
@@ -307,7 +289,7 @@ fn netns_a_dead_first_interface_does_not_hold_up_the_handshake() {
     let (dirs, data) = dirs(500_000);
     let net = Net::with_both("dead");
     // Wi-Fi has a carrier, and nothing comes back.
-    run(&format!("ip -n {} addr flush dev wifi", net.router));
+    command(&format!("ip -n {} addr flush dev wifi", net.router));
     let server = net.serve(&dirs, &format!("{SERVER}:0"));
     let url = format!("https://{SERVER}:{}/file.bin", server.port);
     let report = whole(net.get(&dirs, &[&url]), &dirs, &data);

@@ -10,25 +10,14 @@ use std::process::Stdio;
 use common::code;
 use common::dirs;
 use common::finish;
+use common::netns;
+use common::netns::command;
 use common::sha256;
 use common::stderr;
 use common::until;
 use common::Dirs;
 use common::Server;
 use common::MPQ;
-
-fn command(line: &str) {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let output = Command::new(words[0])
-        .args(&words[1..])
-        .output()
-        .expect(line);
-    assert!(
-        output.status.success(),
-        "{line}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-}
 
 /// A client and a server, joined by two shaped links; gone when dropped.
 struct Net {
@@ -38,10 +27,9 @@ struct Net {
 
 impl Net {
     fn new(test: &str) -> Net {
-        let space = |side| format!("mpq-{}-{test}-{side}", std::process::id());
         let net = Net {
-            client: space("c"),
-            server: space("s"),
+            client: netns::name(test, 'c'),
+            server: netns::name(test, 's'),
         };
         let Net { client, server } = &net;
         for space in [client, server] {
@@ -97,22 +85,13 @@ impl Net {
 
     /// Bytes that the client received on an interface.
     fn received(&self, interface: &str) -> u64 {
-        let output = Command::new("ip")
-            .args(["netns", "exec", &self.client, "cat"])
-            .arg(format!("/sys/class/net/{interface}/statistics/rx_bytes"))
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&output.stdout);
-        text.trim().parse().unwrap()
+        netns::received(&self.client, interface)
     }
 }
 
 impl Drop for Net {
     fn drop(&mut self) {
-        for space in [&self.client, &self.server] {
-            // Nothing more can be done about a failure.
-            let _ = Command::new("ip").args(["netns", "del", space]).status();
-        }
+        netns::delete(&[&self.client, &self.server]);
     }
 }
 

@@ -11,6 +11,7 @@ use common::code;
 use common::dash;
 use common::dirs;
 use common::json;
+use common::received;
 use common::run;
 use common::signal;
 use common::stderr;
@@ -18,6 +19,7 @@ use common::until;
 use common::wait;
 use common::Dirs;
 use common::Server;
+use common::TWO_PATHS;
 
 const SECONDS: u64 = 6;
 
@@ -58,23 +60,11 @@ fn check_consistent(report: &Value) {
 fn a_session_plays_in_real_time_over_two_paths() {
     let (dirs, server) = movie();
     let began = Instant::now();
-    let output = run(&mut dirs.command(
-        "play",
-        &[
-            "--pin",
-            &server.fingerprint,
-            "--path",
-            "127.0.0.1",
-            "--path",
-            "127.0.0.2",
-            "--buffer-goal",
-            "2",
-            "--buffer-goal-at-top",
-            "2",
-            "--json=run.json",
-            &server.url("movie.mpd"),
-        ],
-    ));
+    let output = run(dirs
+        .command("play", &["--pin", &server.fingerprint])
+        .args(TWO_PATHS)
+        .args(["--buffer-goal", "2", "--buffer-goal-at-top", "2"])
+        .args(["--json=run.json", &server.url("movie.mpd")]));
     let wall_ms = began.elapsed().as_secs_f64() * 1e3;
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert_eq!(dirs.names(), ["run.json"]);
@@ -131,10 +121,7 @@ fn a_session_plays_in_real_time_over_two_paths() {
         .iter()
         .map(|s| s["bytes"].as_u64().unwrap())
         .sum();
-    let received: u64 = paths
-        .iter()
-        .map(|p| p["recv_bytes"].as_u64().unwrap())
-        .sum();
+    let received = received(&report);
     assert!(received > body, "{received} bytes for {body} of video");
     for path in paths {
         for name in ["path_id", "peer", "sent_bytes", "rtt_ms"] {

@@ -58,6 +58,14 @@ class Client(QuicConnectionProtocol):
         self.transmit()
         return await self.waiters[stream]
 
+    async def begin(self, path: str) -> int:
+        """Send a request, and wait for the first bytes of its response; returns the stream."""
+        stream = self.start(path)
+        self.transmit()
+        while not self.responses[stream].body:
+            await asyncio.sleep(0.01)
+        return stream
+
     def reset(self, stream: int) -> None:
         """Cancel a request, in both directions."""
         self._quic.reset_stream(stream, 0x10c)

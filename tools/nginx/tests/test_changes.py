@@ -298,10 +298,7 @@ def quit_then_stop(server):
     """Told to stop while it waits for a response to end, nginx does, and finds nothing that it forgot."""
     async def conversation():
         async with h3.connection(server.port) as client:
-            stream = client.start("/8m.bin")
-            client.transmit()
-            while not client.responses[stream].body:
-                await asyncio.sleep(0.01)
+            stream = await client.begin("/8m.bin")
             server.master.send_signal(signal.SIGQUIT)
             await asyncio.sleep(0.5)
             server.master.send_signal(signal.SIGTERM)

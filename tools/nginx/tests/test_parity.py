@@ -388,10 +388,7 @@ def graceful_quit(server):
     """A request under way when nginx is told to quit is finished; a new client is not served."""
     async def conversation():
         async with h3.connection(server.port) as client:
-            stream = client.start("/1m.bin")
-            client.transmit()
-            while not client.responses[stream].body:
-                await asyncio.sleep(0.01)
+            stream = await client.begin("/1m.bin")
             server.master.send_signal(3)
             return len((await client.waiters[stream]).body)
     size = h3.run(conversation())

@@ -119,10 +119,7 @@ def test_worker_shutdown_timeout(make_nginx, mpq):
 
     async def conversation():
         async with h3.connection(nginx.port) as client:
-            stream = client.start("/8m.bin")
-            client.transmit()
-            while not client.responses[stream].body:
-                await asyncio.sleep(0.01)
+            stream = await client.begin("/8m.bin")
             nginx.master.send_signal(signal.SIGQUIT)
             with pytest.raises(ConnectionError):
                 await client.waiters[stream]

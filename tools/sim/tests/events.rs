@@ -2,24 +2,20 @@
 
 mod common;
 
+use common::event;
 use common::run;
+use common::took_s;
+use common::two_links;
 use mpq_sim::world::Outcome;
 
-/// 5 MB over two links of 8 Mbit/s take 2.5 s together and 5 s over one of them.
+/// 5 MB over two links.
 fn transfer(direction: &str, link: &str, events: &str) -> Outcome {
+    let links = two_links(link);
     let outcome = run(
         &format!(
             r#"
             duration = "60 s"
-            [[link]]
-            name = "a"
-            rate = "8 Mbit/s"
-            rtt = "20 ms"
-            {link}
-            [[link]]
-            name = "b"
-            rate = "8 Mbit/s"
-            rtt = "40 ms"
+            {links}
             [[flow]]
             name = "f"
             paths = ["a", "b"]
@@ -33,14 +29,6 @@ fn transfer(direction: &str, link: &str, events: &str) -> Outcome {
     assert_eq!(outcome.failure, None, "{direction} {link} {events}");
     assert_eq!(outcome.metrics["flow.f.completed"], 1.0);
     outcome
-}
-
-fn event(at: &str, what: &str) -> String {
-    format!("[[flow.event]]\nat = \"{at}\"\npath = \"a\"\nwhat = \"{what}\"\n")
-}
-
-fn took_s(outcome: &Outcome) -> f64 {
-    outcome.metrics["flow.f.completion_s"]
 }
 
 #[test]

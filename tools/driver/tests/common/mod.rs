@@ -33,6 +33,7 @@ use mpq_driver::ListenOptions;
 use mpq_driver::SendStats;
 use mpq_driver::SocketOptions;
 use mpq_driver::TransportSettings;
+use mpq_identity::Identity;
 
 /// No step may take longer; a hang is a failure, and slowness is none: on an idle machine no step takes a tenth of this.
 pub const LIMIT: Duration = Duration::from_secs(180);
@@ -93,15 +94,12 @@ pub struct TestServer {
 
 impl TestServer {
     pub fn start(options: ServerOptions) -> TestServer {
-        let made = rcgen::generate_simple_self_signed(["localhost".into()]).unwrap();
-        let dir = tempfile::tempdir().unwrap();
-        let cert = dir.path().join("cert.pem");
-        let key = dir.path().join("key.pem");
-        std::fs::write(&cert, made.cert.pem()).unwrap();
-        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        let identity = Identity::new(["localhost".into()]).unwrap();
+        let files = identity.files().unwrap();
+        let [cert, key] = [&files.certificate, &files.key].map(|file| file.to_str().unwrap());
 
         let mut config = options.transport.to_quiche().unwrap();
-        load_identity(&mut config, cert.to_str().unwrap(), key.to_str().unwrap()).unwrap();
+        load_identity(&mut config, cert, key).unwrap();
 
         let vanish = Arc::new(AtomicBool::new(false));
         let stop = Arc::new(AtomicBool::new(false));

@@ -325,7 +325,7 @@ mod tests {
         assert_eq!(name(&mut files), None);
 
         let root = dir.path().join("root");
-        let mut with = |addresses: &[&str]| {
+        let with = |addresses: &[&str]| {
             let addresses: Vec<_> = addresses.iter().map(|a| a.parse().unwrap()).collect();
             name(&mut Files::new(&root, false, &addresses).unwrap())
         };

@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub mod dash;
+pub mod netns;
 pub mod relay;
 
 use std::io::BufRead;
@@ -25,6 +26,9 @@ use sha2::Sha256;
 use tempfile::TempDir;
 
 pub const MPQ: &str = env!("CARGO_BIN_EXE_mpq");
+
+/// The arguments for two paths over loopback.
+pub const TWO_PATHS: [&str; 4] = ["--path", "127.0.0.1", "--path", "127.0.0.2"];
 
 /// No step may take longer; a hang is a failure, and slowness is none: on an idle machine no step takes a tenth of this.
 pub const LIMIT: Duration = Duration::from_secs(180);
@@ -184,6 +188,14 @@ impl Dirs {
         command
     }
 
+    /// Serves far more than anybody downloads, as "huge"; sparse, so it costs no disk.
+    pub fn add_huge(&self) {
+        std::fs::File::create(self.www.join("huge"))
+            .unwrap()
+            .set_len(1 << 36)
+            .unwrap();
+    }
+
     /// Names in the download directory.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = std::fs::read_dir(&self.cwd)
@@ -260,6 +272,15 @@ pub fn until(what: &str, mut is_true: impl FnMut() -> bool) {
         assert!(Instant::now() < end, "never: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Bytes that came over all paths of a report.
+pub fn received(report: &serde_json::Value) -> u64 {
+    let paths = report["paths"].as_array().unwrap();
+    paths
+        .iter()
+        .map(|p| p["recv_bytes"].as_u64().unwrap())
+        .sum()
 }
 
 /// The report that a command wrote to `name`.

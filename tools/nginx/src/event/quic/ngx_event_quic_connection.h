@@ -5,19 +5,23 @@
  * What the files of the adapter share. nginx's HTTP/3 sees ngx_event_quic.h
  * only.
  *
- *   ngx_event_quic.c          a connection's life: run, events, close
- *   ngx_event_quic_udp.c      datagrams in: sockets, dispatch
- *   ngx_event_quic_accept.c   datagrams that may begin a connection
- *   ngx_event_quic_packet.c   datagrams that belong to no connection
- *   ngx_event_quic_output.c   datagrams out: batches, GSO, what must wait
- *   ngx_event_quic_streams.c  streams as nginx connections
- *   ngx_event_quic_connid.c   connection IDs: layout, table, supply
- *   ngx_event_quic_workers.c  datagrams that reached the wrong worker
- *   ngx_event_quic_tokens.c   address validation and reset tokens, keys
- *   ngx_event_quic_conf.c     quiche's configuration from nginx's
- *   ngx_event_quic_bpf.c      the kernel picks the worker
- *   ngx_event_quic_path_policy.c    quic_path, and why there is no second path
- *   ngx_event_quic_status.c   what is going on, for logs and status pages
+ *   ngx_event_quic_module.c    the process: directives, beginning
+ *   ngx_event_quic.c           a connection's life: run, events, close
+ *   ngx_event_quic_paths.c     its paths, and the client's address
+ *   ngx_event_quic_path_policy.c  quic_path; why there is no second path
+ *   ngx_event_quic_udp.c       datagrams in: sockets, dispatch
+ *   ngx_event_quic_accept.c    datagrams that may begin a connection
+ *   ngx_event_quic_packet.c    datagrams that belong to no connection
+ *   ngx_event_quic_output.c    datagrams out: batches, GSO, what must wait
+ *   ngx_event_quic_streams.c   streams as nginx connections: begin, end
+ *   ngx_event_quic_stream_io.c what nginx reads from them and writes to them
+ *   ngx_event_quic_connid.c    connection IDs: layout, table, supply
+ *   ngx_event_quic_workers.c   which workers there are, whose a datagram is
+ *   ngx_event_quic_handover.c  datagrams from worker to worker
+ *   ngx_event_quic_tokens.c    address validation and reset tokens, keys
+ *   ngx_event_quic_conf.c      quiche's configuration from nginx's
+ *   ngx_event_quic_bpf.c       the kernel picks the worker
+ *   ngx_event_quic_status.c    what is going on, for logs and status pages
  */
 
 
@@ -243,6 +247,9 @@ void ngx_quic_close_connection(ngx_connection_t *c, ngx_int_t rc);
 void ngx_quic_post_push(ngx_quic_connection_t *qc);
 void ngx_quic_shutdown_quic(ngx_connection_t *c);
 
+/* ngx_event_quic_paths.c */
+ngx_int_t ngx_quic_update_paths(ngx_connection_t *c);
+
 /* ngx_event_quic_udp.c */
 ngx_int_t ngx_quic_init_listeners(ngx_cycle_t *cycle);
 ngx_listening_t *ngx_quic_find_listening(struct sockaddr *local,
@@ -274,14 +281,14 @@ void ngx_quic_rbtree_insert_stream(ngx_rbtree_node_t *temp,
     ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
 ngx_int_t ngx_quic_init_streams(ngx_connection_t *c);
 void ngx_quic_update_streams(ngx_connection_t *c);
-void ngx_quic_wake_streams(ngx_quic_connection_t *qc);
+void ngx_quic_set_event(ngx_event_t *ev);
 ngx_int_t ngx_quic_close_streams(ngx_connection_t *c);
 ngx_int_t ngx_quic_streams_done(ngx_quic_connection_t *qc);
 
-/* ngx_event_quic_path_policy.c */
-void ngx_quic_note_path(ngx_connection_t *c, quiche_path_event *ev);
-void ngx_quic_judge_paths(ngx_connection_t *c);
-void ngx_quic_why_one_path(ngx_connection_t *c, u_char *out, size_t size);
+/* ngx_event_quic_stream_io.c */
+void ngx_quic_set_stream_io(ngx_connection_t *sc);
+ngx_int_t ngx_quic_flush_uni(ngx_quic_connection_t *qc, ngx_quic_stream_t *qs);
+void ngx_quic_wake_streams(ngx_quic_connection_t *qc);
 
 /* ngx_event_quic_connid.c */
 extern u_char  ngx_quic_route_key[NGX_QUIC_ROUTE_KEY_LEN];
@@ -308,6 +315,19 @@ ngx_int_t ngx_quic_hand_over(ngx_quic_datagram_t *dgram, u_char *cid,
     ngx_log_t *log);
 ngx_int_t ngx_quic_hand_over_client(ngx_listening_t *ls,
     ngx_quic_datagram_t *dgram, u_char *dcid, size_t len, ngx_log_t *log);
+void ngx_quic_handover_name(struct sockaddr_un *sun, uint32_t process);
+
+/* ngx_event_quic_handover.c */
+void ngx_quic_init_handover(void);
+void ngx_quic_handover_accept(ngx_event_t *ev);
+void ngx_quic_drain_handover(ngx_connection_t *lc);
+ngx_int_t ngx_quic_pass(ngx_quic_datagram_t *dgram, uint32_t process,
+    ngx_uint_t hops, ngx_log_t *log);
+
+/* ngx_event_quic_path_policy.c */
+void ngx_quic_note_path(ngx_connection_t *c, quiche_path_event *ev);
+void ngx_quic_judge_paths(ngx_connection_t *c);
+void ngx_quic_why_one_path(ngx_connection_t *c, u_char *out, size_t size);
 
 /* ngx_event_quic_status.c */
 extern ngx_quic_status_t  *ngx_quic_status;      /* of this worker */

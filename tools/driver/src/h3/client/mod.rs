@@ -1,11 +1,12 @@
 //! An HTTP/3 client: any number of requests on any number of connections.
 
+mod request;
+mod session;
+
 use std::collections::HashMap;
-use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
 use std::net::SocketAddr;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
@@ -16,23 +17,22 @@ use mpq_decision::paths::Local;
 use mpq_decision::paths::Manager;
 use mpq_decision::paths::Pair;
 use mpq_decision::paths::RemoteSource;
-use quiche::h3;
-use quiche::h3::Header;
-use sha2::Digest;
-use sha2::Sha256;
 
+pub use self::request::Request;
+pub use self::request::RequestError;
+pub use self::request::RequestId;
+pub use self::request::ResponseHead;
+pub use self::request::ResponseSink;
+use self::session::Session;
+use self::session::Sessions;
+use self::session::Waiting;
 use crate::config;
 use crate::endpoint::ConnectError;
 use crate::facts::source_for;
 use crate::facts::Facts;
 use crate::facts::Selection;
-use crate::h3::alt_svc;
-use crate::h3::field;
-use crate::h3::fields;
 use crate::h3::CHUNK_BYTES;
 use crate::h3::H3_NO_ERROR;
-use crate::h3::H3_REQUEST_CANCELLED;
-use crate::App;
 use crate::CloseReason;
 use crate::ConfigError;
 use crate::Conn;
@@ -76,101 +76,6 @@ pub struct ClientSettings {
     pub sockets: SocketOptions,
 }
 
-/// One request without a body.
-#[derive(Clone, Debug)]
-pub struct Request {
-    /// `GET` or `HEAD`.
-    pub method: String,
-    /// Host and, unless it is 443, port.
-    pub authority: String,
-    /// Path and query.
-    pub path: String,
-    /// Further header fields, names in lower case.
-    pub headers: Vec<(String, String)>,
-}
-
-impl Request {
-    fn to_headers(&self) -> Vec<Header> {
-        let mut headers = vec![
-            Header::new(b":method", self.method.as_bytes()),
-            Header::new(b":scheme", b"https"),
-            Header::new(b":authority", self.authority.as_bytes()),
-            Header::new(b":path", self.path.as_bytes()),
-        ];
-        let has_agent = self.headers.iter().any(|(name, _)| name == "user-agent");
-        if !has_agent {
-            headers.push(Header::new(
-                b"user-agent",
-                concat!("mpq/", env!("CARGO_PKG_VERSION")).as_bytes(),
-            ));
-        }
-        headers.extend(
-            self.headers
-                .iter()
-                .map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes())),
-        );
-        headers
-    }
-}
-
-/// The beginning of a response.
-#[derive(Clone, Debug)]
-pub struct ResponseHead {
-    /// Status code.
-    pub status: u16,
-    /// Header fields.
-    pub headers: Vec<Header>,
-    /// `content-length`, if there is a valid one.
-    pub content_length: Option<u64>,
-}
-
-/// Takes a response as it arrives. Returning [`ControlFlow::Break`] cancels
-/// the request.
-pub trait ResponseSink {
-    /// The final (not 1xx) status and header fields.
-    fn on_head(&mut self, head: &ResponseHead) -> ControlFlow<()>;
-
-    /// The next bytes of the body.
-    fn on_body(&mut self, chunk: &[u8]) -> ControlFlow<()>;
-
-    /// The response is complete, or will never be. Called exactly once.
-    fn on_end(&mut self, result: Result<(), RequestError>);
-}
-
-/// Why a response is not complete.
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RequestError {
-    /// Cancelled on this side.
-    #[error("cancelled")]
-    Cancelled,
-
-    /// The server gave up on the stream.
-    #[error("the server aborted the response (code {0:#x})")]
-    Reset(u64),
-
-    /// The body ended early or late.
-    #[error("the body has {got} bytes, but {expected} were announced")]
-    Truncated {
-        /// Bytes received.
-        got: u64,
-        /// Value of `content-length`.
-        expected: u64,
-    },
-
-    /// The response is not valid HTTP/3.
-    #[error("the response is malformed: {0}")]
-    Malformed(&'static str),
-
-    /// The connection is over.
-    #[error("{0}")]
-    Connection(Arc<CloseReason>),
-}
-
-/// Identifies a request of a [`Client`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RequestId(u64);
-
 /// HTTP/3 connections, driven by [`Client::poll`].
 pub struct Client {
     endpoint: Endpoint,
@@ -182,38 +87,6 @@ pub struct Client {
     remotes: HashMap<ConnKey, Vec<SocketAddr>>,
     sessions: Sessions,
     next_request: u64,
-}
-
-#[derive(Default)]
-struct Sessions {
-    by_key: HashMap<ConnKey, Session>,
-    closed: HashMap<ConnKey, Arc<CloseReason>>,
-    path_changes: Vec<(ConnKey, PathChange)>,
-    pin: Option<[u8; 32]>,
-    chunk: Vec<u8>,
-}
-
-#[derive(Default)]
-struct Session {
-    h3: Option<h3::Connection>,
-    waiting: VecDeque<Waiting>,
-    streams: HashMap<u64, Stream>,
-    cancelled: Vec<RequestId>,
-}
-
-struct Waiting {
-    id: RequestId,
-    request: Request,
-    sink: Box<dyn ResponseSink>,
-}
-
-struct Stream {
-    id: RequestId,
-    is_head: bool,
-    sink: Box<dyn ResponseSink>,
-    has_head: bool,
-    expected: Option<u64>,
-    got: u64,
 }
 
 impl Client {
@@ -516,229 +389,6 @@ fn configure(settings: &ClientSettings, ip: Option<IpAddr>) -> Result<quiche::Co
     // Servers open no requests.
     config.set_initial_max_streams_bidi(0);
     Ok(config)
-}
-
-impl App for Sessions {
-    fn on_progress(&mut self, conn: &mut Conn) {
-        let Some(session) = self.by_key.get_mut(&conn.key()) else {
-            return;
-        };
-        if !conn.quic.is_established() && !conn.quic.is_in_early_data() || conn.quic.is_closed() {
-            return;
-        }
-
-        if session.h3.is_none() {
-            if let Some(pin) = &self.pin {
-                let cert = conn.quic.peer_cert().unwrap_or_default();
-                if Sha256::digest(cert).as_slice() != pin {
-                    conn.reject_certificate("its fingerprint is not the pinned one");
-                    return;
-                }
-            }
-            match new_h3(conn) {
-                Ok(h3) => session.h3 = Some(h3),
-                Err(e) => {
-                    log::debug!("cannot start HTTP/3: {e}");
-                    return;
-                }
-            }
-        }
-
-        session.cancel(conn);
-        session.send_requests(conn);
-        session.receive(conn, &mut self.chunk);
-    }
-
-    fn on_path_change(&mut self, conn: &mut Conn, change: PathChange) {
-        self.path_changes.push((conn.key(), change));
-    }
-
-    fn on_closed(&mut self, conn: &mut Conn, reason: CloseReason) {
-        let reason = Arc::new(reason);
-        self.closed.insert(conn.key(), reason.clone());
-
-        let Some(session) = self.by_key.remove(&conn.key()) else {
-            return;
-        };
-        let waiting = session.waiting.into_iter().map(|w| w.sink);
-        let running = session.streams.into_values().map(|s| s.sink);
-        for mut sink in waiting.chain(running) {
-            sink.on_end(Err(RequestError::Connection(reason.clone())));
-        }
-    }
-}
-
-fn new_h3(conn: &mut Conn) -> h3::Result<h3::Connection> {
-    h3::Connection::with_transport(&mut conn.quic, &h3::Config::new()?)
-}
-
-impl Session {
-    fn cancel(&mut self, conn: &mut Conn) {
-        for id in std::mem::take(&mut self.cancelled) {
-            if let Some(i) = self.waiting.iter().position(|w| w.id == id) {
-                if let Some(mut waiting) = self.waiting.remove(i) {
-                    waiting.sink.on_end(Err(RequestError::Cancelled));
-                }
-                continue;
-            }
-
-            let stream = self.streams.iter().find(|(_, s)| s.id == id);
-            if let Some((&stream_id, _)) = stream {
-                self.abort(conn, stream_id, RequestError::Cancelled);
-            }
-        }
-    }
-
-    fn send_requests(&mut self, conn: &mut Conn) {
-        let Some(h3) = &mut self.h3 else {
-            return;
-        };
-
-        while let Some(mut waiting) = self.waiting.pop_front() {
-            let headers = waiting.request.to_headers();
-            match h3.send_request(&mut conn.quic, &headers, true) {
-                Ok(stream_id) => {
-                    self.streams.insert(
-                        stream_id,
-                        Stream {
-                            id: waiting.id,
-                            is_head: waiting.request.method == "HEAD",
-                            sink: waiting.sink,
-                            has_head: false,
-                            expected: None,
-                            got: 0,
-                        },
-                    );
-                }
-                // No stream or no room for the header yet.
-                Err(
-                    h3::Error::StreamBlocked
-                    | h3::Error::TransportError(quiche::Error::StreamLimit),
-                ) => {
-                    self.waiting.push_front(waiting);
-                    return;
-                }
-                Err(e) => {
-                    log::debug!("request refused by the HTTP/3 layer: {e}");
-                    waiting
-                        .sink
-                        .on_end(Err(RequestError::Malformed("the request cannot be sent")));
-                }
-            }
-        }
-    }
-
-    fn receive(&mut self, conn: &mut Conn, chunk: &mut [u8]) {
-        loop {
-            let Some(h3) = &mut self.h3 else {
-                return;
-            };
-            match h3.poll(&mut conn.quic) {
-                Ok((id, h3::Event::Headers { list, .. })) => self.on_headers(conn, id, list),
-                Ok((id, h3::Event::Data)) => self.on_data(conn, id, chunk),
-                Ok((id, h3::Event::Finished)) => self.on_finished(id),
-                Ok((id, h3::Event::Reset(code))) => self.end(id, Err(RequestError::Reset(code))),
-                Ok((_, h3::Event::GoAway | h3::Event::PriorityUpdate)) => {}
-                Err(h3::Error::Done) => return,
-                // quiche closes the connection with the right code.
-                Err(e) => {
-                    log::debug!("HTTP/3: {e}");
-                    return;
-                }
-            }
-        }
-    }
-
-    fn on_headers(&mut self, conn: &mut Conn, id: u64, headers: Vec<Header>) {
-        let Some(stream) = self.streams.get_mut(&id) else {
-            return;
-        };
-        if stream.has_head {
-            // Trailers.
-            return;
-        }
-
-        let status = field(&headers, ":status").and_then(|s| s.parse().ok());
-        let status: u16 = match status {
-            Some(100..=199) => return,
-            Some(status) => status,
-            None => {
-                let e = RequestError::Malformed("no valid status");
-                self.abort(conn, id, e);
-                return;
-            }
-        };
-
-        if let Some(manager) = &mut conn.manager {
-            let named = fields(&headers, "alt-svc");
-            for addr in named.flat_map(|value| alt_svc::addresses(value, conn.peer)) {
-                let source = RemoteSource::Named;
-                manager.on_event(Instant::now(), paths::Event::RemoteAddr { addr, source });
-            }
-        }
-
-        let content_length = field(&headers, "content-length").and_then(|v| v.parse().ok());
-        stream.has_head = true;
-        let has_body = !stream.is_head && status != 304;
-        stream.expected = content_length.filter(|_| has_body);
-        let head = ResponseHead {
-            status,
-            headers,
-            content_length,
-        };
-        if stream.sink.on_head(&head).is_break() {
-            self.abort(conn, id, RequestError::Cancelled);
-        }
-    }
-
-    fn on_data(&mut self, conn: &mut Conn, id: u64, chunk: &mut [u8]) {
-        let Some(h3) = &mut self.h3 else {
-            return;
-        };
-
-        while let Ok(len) = h3.recv_body(&mut conn.quic, id, chunk) {
-            // Bytes of a cancelled request only have to be taken away.
-            let Some(stream) = self.streams.get_mut(&id) else {
-                continue;
-            };
-            stream.got += len as u64;
-            if stream.sink.on_body(&chunk[..len]).is_break() {
-                self.abort(conn, id, RequestError::Cancelled);
-                return;
-            }
-        }
-    }
-
-    fn on_finished(&mut self, id: u64) {
-        let Some(stream) = self.streams.get(&id) else {
-            return;
-        };
-        let result = match stream.expected {
-            _ if !stream.has_head => Err(RequestError::Malformed("no header")),
-            Some(expected) if expected != stream.got => Err(RequestError::Truncated {
-                got: stream.got,
-                expected,
-            }),
-            _ => Ok(()),
-        };
-        self.end(id, result);
-    }
-
-    fn abort(&mut self, conn: &mut Conn, id: u64, error: RequestError) {
-        // The stream may be over on either side already.
-        for direction in [quiche::Shutdown::Read, quiche::Shutdown::Write] {
-            let _ = conn
-                .quic
-                .stream_shutdown(id, direction, H3_REQUEST_CANCELLED);
-        }
-        self.end(id, Err(error));
-    }
-
-    fn end(&mut self, id: u64, result: Result<(), RequestError>) {
-        if let Some(mut stream) = self.streams.remove(&id) {
-            stream.sink.on_end(result);
-        }
-    }
 }
 
 /// Why a client cannot start, or not connect.

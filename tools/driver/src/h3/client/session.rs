@@ -1,0 +1,283 @@
+//! The requests of each connection, from the queue to the end of the response.
+
+use std::collections::HashMap;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use mpq_decision::paths::Event;
+use mpq_decision::paths::RemoteSource;
+use quiche::h3;
+use quiche::h3::Header;
+use sha2::Digest;
+use sha2::Sha256;
+
+use super::request::Request;
+use super::request::RequestError;
+use super::request::RequestId;
+use super::request::ResponseHead;
+use super::request::ResponseSink;
+use crate::h3::alt_svc;
+use crate::h3::field;
+use crate::h3::fields;
+use crate::h3::H3_REQUEST_CANCELLED;
+use crate::App;
+use crate::CloseReason;
+use crate::Conn;
+use crate::ConnKey;
+use crate::PathChange;
+
+#[derive(Default)]
+pub(super) struct Sessions {
+    pub(super) by_key: HashMap<ConnKey, Session>,
+    pub(super) closed: HashMap<ConnKey, Arc<CloseReason>>,
+    pub(super) path_changes: Vec<(ConnKey, PathChange)>,
+    pub(super) pin: Option<[u8; 32]>,
+    pub(super) chunk: Vec<u8>,
+}
+
+#[derive(Default)]
+pub(super) struct Session {
+    h3: Option<h3::Connection>,
+    pub(super) waiting: VecDeque<Waiting>,
+    streams: HashMap<u64, Stream>,
+    pub(super) cancelled: Vec<RequestId>,
+}
+
+pub(super) struct Waiting {
+    pub(super) id: RequestId,
+    pub(super) request: Request,
+    pub(super) sink: Box<dyn ResponseSink>,
+}
+
+struct Stream {
+    id: RequestId,
+    is_head: bool,
+    sink: Box<dyn ResponseSink>,
+    has_head: bool,
+    expected: Option<u64>,
+    got: u64,
+}
+
+impl App for Sessions {
+    fn on_progress(&mut self, conn: &mut Conn) {
+        let Some(session) = self.by_key.get_mut(&conn.key()) else {
+            return;
+        };
+        if !conn.quic.is_established() && !conn.quic.is_in_early_data() || conn.quic.is_closed() {
+            return;
+        }
+
+        if session.h3.is_none() {
+            if let Some(pin) = &self.pin {
+                let cert = conn.quic.peer_cert().unwrap_or_default();
+                if Sha256::digest(cert).as_slice() != pin {
+                    conn.reject_certificate("its fingerprint is not the pinned one");
+                    return;
+                }
+            }
+            match new_h3(conn) {
+                Ok(h3) => session.h3 = Some(h3),
+                Err(e) => {
+                    log::debug!("cannot start HTTP/3: {e}");
+                    return;
+                }
+            }
+        }
+
+        session.cancel(conn);
+        session.send_requests(conn);
+        session.receive(conn, &mut self.chunk);
+    }
+
+    fn on_path_change(&mut self, conn: &mut Conn, change: PathChange) {
+        self.path_changes.push((conn.key(), change));
+    }
+
+    fn on_closed(&mut self, conn: &mut Conn, reason: CloseReason) {
+        let reason = Arc::new(reason);
+        self.closed.insert(conn.key(), reason.clone());
+
+        let Some(session) = self.by_key.remove(&conn.key()) else {
+            return;
+        };
+        let waiting = session.waiting.into_iter().map(|w| w.sink);
+        let running = session.streams.into_values().map(|s| s.sink);
+        for mut sink in waiting.chain(running) {
+            sink.on_end(Err(RequestError::Connection(reason.clone())));
+        }
+    }
+}
+
+fn new_h3(conn: &mut Conn) -> h3::Result<h3::Connection> {
+    h3::Connection::with_transport(&mut conn.quic, &h3::Config::new()?)
+}
+
+impl Session {
+    fn cancel(&mut self, conn: &mut Conn) {
+        for id in std::mem::take(&mut self.cancelled) {
+            if let Some(i) = self.waiting.iter().position(|w| w.id == id) {
+                if let Some(mut waiting) = self.waiting.remove(i) {
+                    waiting.sink.on_end(Err(RequestError::Cancelled));
+                }
+                continue;
+            }
+
+            let stream = self.streams.iter().find(|(_, s)| s.id == id);
+            if let Some((&stream_id, _)) = stream {
+                self.abort(conn, stream_id, RequestError::Cancelled);
+            }
+        }
+    }
+
+    fn send_requests(&mut self, conn: &mut Conn) {
+        let Some(h3) = &mut self.h3 else {
+            return;
+        };
+
+        while let Some(mut waiting) = self.waiting.pop_front() {
+            let headers = waiting.request.to_headers();
+            match h3.send_request(&mut conn.quic, &headers, true) {
+                Ok(stream_id) => {
+                    self.streams.insert(
+                        stream_id,
+                        Stream {
+                            id: waiting.id,
+                            is_head: waiting.request.method == "HEAD",
+                            sink: waiting.sink,
+                            has_head: false,
+                            expected: None,
+                            got: 0,
+                        },
+                    );
+                }
+                // No stream or no room for the header yet.
+                Err(
+                    h3::Error::StreamBlocked
+                    | h3::Error::TransportError(quiche::Error::StreamLimit),
+                ) => {
+                    self.waiting.push_front(waiting);
+                    return;
+                }
+                Err(e) => {
+                    log::debug!("request refused by the HTTP/3 layer: {e}");
+                    waiting
+                        .sink
+                        .on_end(Err(RequestError::Malformed("the request cannot be sent")));
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self, conn: &mut Conn, chunk: &mut [u8]) {
+        loop {
+            let Some(h3) = &mut self.h3 else {
+                return;
+            };
+            match h3.poll(&mut conn.quic) {
+                Ok((id, h3::Event::Headers { list, .. })) => self.on_headers(conn, id, list),
+                Ok((id, h3::Event::Data)) => self.on_data(conn, id, chunk),
+                Ok((id, h3::Event::Finished)) => self.on_finished(id),
+                Ok((id, h3::Event::Reset(code))) => self.end(id, Err(RequestError::Reset(code))),
+                Ok((_, h3::Event::GoAway | h3::Event::PriorityUpdate)) => {}
+                Err(h3::Error::Done) => return,
+                // quiche closes the connection with the right code.
+                Err(e) => {
+                    log::debug!("HTTP/3: {e}");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn on_headers(&mut self, conn: &mut Conn, id: u64, headers: Vec<Header>) {
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return;
+        };
+        if stream.has_head {
+            // Trailers.
+            return;
+        }
+
+        let status = field(&headers, ":status").and_then(|s| s.parse().ok());
+        let status: u16 = match status {
+            Some(100..=199) => return,
+            Some(status) => status,
+            None => {
+                let e = RequestError::Malformed("no valid status");
+                self.abort(conn, id, e);
+                return;
+            }
+        };
+
+        if let Some(manager) = &mut conn.manager {
+            let named = fields(&headers, "alt-svc");
+            for addr in named.flat_map(|value| alt_svc::addresses(value, conn.peer)) {
+                let source = RemoteSource::Named;
+                manager.on_event(Instant::now(), Event::RemoteAddr { addr, source });
+            }
+        }
+
+        let content_length = field(&headers, "content-length").and_then(|v| v.parse().ok());
+        stream.has_head = true;
+        let has_body = !stream.is_head && status != 304;
+        stream.expected = content_length.filter(|_| has_body);
+        let head = ResponseHead {
+            status,
+            headers,
+            content_length,
+        };
+        if stream.sink.on_head(&head).is_break() {
+            self.abort(conn, id, RequestError::Cancelled);
+        }
+    }
+
+    fn on_data(&mut self, conn: &mut Conn, id: u64, chunk: &mut [u8]) {
+        let Some(h3) = &mut self.h3 else {
+            return;
+        };
+
+        while let Ok(len) = h3.recv_body(&mut conn.quic, id, chunk) {
+            // Bytes of a cancelled request only have to be taken away.
+            let Some(stream) = self.streams.get_mut(&id) else {
+                continue;
+            };
+            stream.got += len as u64;
+            if stream.sink.on_body(&chunk[..len]).is_break() {
+                self.abort(conn, id, RequestError::Cancelled);
+                return;
+            }
+        }
+    }
+
+    fn on_finished(&mut self, id: u64) {
+        let Some(stream) = self.streams.get(&id) else {
+            return;
+        };
+        let result = match stream.expected {
+            _ if !stream.has_head => Err(RequestError::Malformed("no header")),
+            Some(expected) if expected != stream.got => Err(RequestError::Truncated {
+                got: stream.got,
+                expected,
+            }),
+            _ => Ok(()),
+        };
+        self.end(id, result);
+    }
+
+    fn abort(&mut self, conn: &mut Conn, id: u64, error: RequestError) {
+        // The stream may be over on either side already.
+        for direction in [quiche::Shutdown::Read, quiche::Shutdown::Write] {
+            let _ = conn
+                .quic
+                .stream_shutdown(id, direction, H3_REQUEST_CANCELLED);
+        }
+        self.end(id, Err(error));
+    }
+
+    fn end(&mut self, id: u64, result: Result<(), RequestError>) {
+        if let Some(mut stream) = self.streams.remove(&id) {
+            stream.sink.on_end(result);
+        }
+    }
+}

@@ -1,0 +1,449 @@
+
+/*
+ * Copyright (C) Nginx, Inc.
+ * Copyright (C) 2026, the mpq authors
+ *
+ * What nginx reads from its streams and writes to them. quiche is never called
+ * from within one of its own calls, so output is only posted here.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_event_quic_connection.h>
+
+
+/* for instructions of HTTP/3 that wait for a window */
+#define NGX_QUIC_UNI_BUFFER_SIZE  4096
+
+
+static ssize_t ngx_quic_stream_recv(ngx_connection_t *c, u_char *buf,
+    size_t size);
+static ssize_t ngx_quic_stream_send(ngx_connection_t *c, u_char *buf,
+    size_t size);
+static ssize_t ngx_quic_stream_send_uni(ngx_connection_t *c, u_char *buf,
+    size_t size);
+static ngx_chain_t *ngx_quic_stream_send_chain(ngx_connection_t *c,
+    ngx_chain_t *in, off_t limit);
+static void ngx_quic_block_stream(ngx_quic_connection_t *qc,
+    ngx_quic_stream_t *qs);
+
+
+void
+ngx_quic_set_stream_io(ngx_connection_t *sc)
+{
+    sc->recv = ngx_quic_stream_recv;
+    sc->send = ngx_quic_stream_send;
+    sc->send_chain = ngx_quic_stream_send_chain;
+}
+
+
+static ssize_t
+ngx_quic_stream_recv(ngx_connection_t *c, u_char *buf, size_t size)
+{
+    bool                    fin;
+    ssize_t                 n;
+    uint64_t                code;
+    ngx_event_t            *rev;
+    ngx_quic_stream_t      *qs;
+    ngx_quic_connection_t  *qc;
+
+    qs = c->quic;
+    rev = c->read;
+    qc = ngx_quic_get_connection(qs->parent);
+
+    if (qs->recv_reset || qc->closing) {
+        rev->error = 1;
+        return NGX_ERROR;
+    }
+
+    if (qs->recv_fin) {
+        rev->ready = 0;
+        rev->eof = 1;
+        return 0;
+    }
+
+    if (size == 0) {
+        return 0;
+    }
+
+    fin = false;
+
+    n = quiche_conn_stream_recv(qc->conn, qs->id, buf, size, &fin, &code);
+
+    ngx_log_debug4(NGX_LOG_DEBUG_EVENT, c->log, 0,
+                   "quic stream id:0x%xL recv: %z of %uz fin:%d",
+                   qs->id, n, size, (int) fin);
+
+    if (n >= 0) {
+        qs->recv_fin = fin;
+
+        /* MAX_DATA and MAX_STREAM_DATA */
+        ngx_quic_post_push(qc);
+
+        if (n == 0) {
+            rev->ready = 0;
+            rev->eof = fin;
+
+            return fin ? 0 : NGX_AGAIN;
+        }
+
+        return n;
+    }
+
+    if (n == QUICHE_ERR_STREAM_RESET) {
+        qs->recv_reset = 1;
+        rev->error = 1;
+        return NGX_ERROR;
+    }
+
+    /* nothing there; a stream of which nothing has come is not known yet */
+
+    rev->ready = 0;
+
+    return NGX_AGAIN;
+}
+
+
+static ssize_t
+ngx_quic_stream_send(ngx_connection_t *c, u_char *buf, size_t size)
+{
+    ngx_buf_t           b;
+    ngx_chain_t         cl;
+    ngx_quic_stream_t  *qs;
+
+    qs = c->quic;
+
+    if ((qs->id & NGX_QUIC_STREAM_UNIDIRECTIONAL)
+        && (qs->id & NGX_QUIC_STREAM_SERVER_INITIATED))
+    {
+        return ngx_quic_stream_send_uni(c, buf, size);
+    }
+
+    ngx_memzero(&b, sizeof(ngx_buf_t));
+
+    b.memory = 1;
+    b.pos = buf;
+    b.last = buf + size;
+
+    cl.buf = &b;
+    cl.next = NULL;
+
+    if (ngx_quic_stream_send_chain(c, &cl, 0) == NGX_CHAIN_ERROR) {
+        return NGX_ERROR;
+    }
+
+    if (b.pos == buf) {
+        return NGX_AGAIN;
+    }
+
+    return b.pos - buf;
+}
+
+
+/*
+ * HTTP/3 does not expect that its control streams take less than all, which
+ * quiche does while the congestion windows are full
+ */
+
+static ssize_t
+ngx_quic_stream_send_uni(ngx_connection_t *c, u_char *buf, size_t size)
+{
+    ngx_buf_t              *b;
+    ngx_quic_stream_t      *qs;
+    ngx_quic_connection_t  *qc;
+
+    qs = c->quic;
+    qc = ngx_quic_get_connection(qs->parent);
+
+    if (qc->closing) {
+        /* nothing leaves any more, and HTTP/3 is not to blame */
+        return size;
+    }
+
+    if (qs->send_fin || qs->send_reset) {
+        c->write->error = 1;
+        return NGX_ERROR;
+    }
+
+    b = qs->buffer;
+
+    if (b == NULL) {
+        b = ngx_create_temp_buf(c->pool, NGX_QUIC_UNI_BUFFER_SIZE);
+        if (b == NULL) {
+            return NGX_ERROR;
+        }
+
+        qs->buffer = b;
+    }
+
+    if ((size_t) (b->end - b->last) < size) {
+        ngx_log_error(NGX_LOG_INFO, c->log, 0,
+                      "quic client does not read stream id:0x%xL", qs->id);
+        c->write->error = 1;
+        return NGX_ERROR;
+    }
+
+    b->last = ngx_cpymem(b->last, buf, size);
+    c->sent += size;
+
+    return ngx_quic_flush_uni(qc, qs) == NGX_OK ? (ssize_t) size : NGX_ERROR;
+}
+
+
+ngx_int_t
+ngx_quic_flush_uni(ngx_quic_connection_t *qc, ngx_quic_stream_t *qs)
+{
+    ssize_t     n;
+    uint64_t    code;
+    ngx_buf_t  *b;
+
+    b = qs->buffer;
+
+    if (b == NULL || b->pos == b->last) {
+        return NGX_OK;
+    }
+
+    n = quiche_conn_stream_send(qc->conn, qs->id, b->pos, b->last - b->pos,
+                                false, &code);
+
+    if (n == QUICHE_ERR_DONE) {
+        /* goes on when the stream is writable */
+        n = 0;
+    }
+
+    if (n < 0) {
+        qs->connection->write->error = 1;
+        return NGX_ERROR;
+    }
+
+    ngx_memmove(b->start, b->pos + n, b->last - b->pos - n);
+    b->last = b->start + (b->last - b->pos - n);
+    b->pos = b->start;
+
+    ngx_quic_post_push(qc);
+
+    return NGX_OK;
+}
+
+
+static ngx_chain_t *
+ngx_quic_stream_send_chain(ngx_connection_t *c, ngx_chain_t *in, off_t limit)
+{
+    off_t                   total, room;
+    size_t                  size;
+    ssize_t                 n;
+    uint64_t                code;
+    ngx_buf_t              *b;
+    ngx_event_t            *wev;
+    ngx_quic_stream_t      *qs;
+    ngx_quic_connection_t  *qc;
+
+    qs = c->quic;
+    wev = c->write;
+    qc = ngx_quic_get_connection(qs->parent);
+
+    if (qs->send_fin || qs->send_reset || qc->closing) {
+        wev->error = 1;
+        return NGX_CHAIN_ERROR;
+    }
+
+    /*
+     * quiche would take as much as the congestion windows allow; a buffer of
+     * the configured size suffices to keep them full, and stays in the cache
+     */
+
+    room = (off_t) qc->conf->stream_buffer_size
+           - quiche_conn_stream_unsent(qc->conn, qs->id);
+
+    if (room <= 0) {
+        ngx_quic_block_stream(qc, qs);
+        return in;
+    }
+
+    if (limit == 0 || limit > room) {
+        limit = room;
+    }
+
+    total = 0;
+
+    for ( /* void */ ; in; in = in->next) {
+        b = in->buf;
+
+        if (ngx_buf_special(b)) {
+            continue;
+        }
+
+        if (!ngx_buf_in_memory(b)) {
+            ngx_log_error(NGX_LOG_ALERT, c->log, 0,
+                          "quic buffer is not in memory");
+            wev->error = 1;
+            return NGX_CHAIN_ERROR;
+        }
+
+        size = b->last - b->pos;
+
+        if (size == 0) {
+            continue;
+        }
+
+        if (total == limit) {
+            break;
+        }
+
+        size = (size_t) ngx_min((off_t) size, limit - total);
+
+        n = quiche_conn_stream_send(qc->conn, qs->id, b->pos, size, false,
+                                    &code);
+
+        if (n == QUICHE_ERR_DONE) {
+            wev->ready = 0;
+            break;
+        }
+
+        if (n < 0) {
+            ngx_log_debug2(NGX_LOG_DEBUG_EVENT, c->log, 0,
+                           "quic stream id:0x%xL send failed: %z", qs->id, n);
+
+            if (n == QUICHE_ERR_STREAM_STOPPED) {
+                qs->send_reset = 1;
+            }
+
+            wev->error = 1;
+            return NGX_CHAIN_ERROR;
+        }
+
+        b->pos += n;
+        c->sent += n;
+        total += n;
+
+        if ((size_t) n < size) {
+            wev->ready = 0;
+            break;
+        }
+
+        if (b->pos < b->last) {
+            break;
+        }
+    }
+
+    if (total == room) {
+        ngx_quic_block_stream(qc, qs);
+    }
+
+    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, c->log, 0,
+                   "quic stream id:0x%xL send_chain: %O", qs->id, total);
+
+    ngx_quic_post_push(qc);
+
+    return in;
+}
+
+
+static void
+ngx_quic_block_stream(ngx_quic_connection_t *qc, ngx_quic_stream_t *qs)
+{
+    qs->connection->write->ready = 0;
+
+    if (!qs->is_blocked) {
+        qs->is_blocked = 1;
+        ngx_queue_insert_tail(&qc->blocked, &qs->blocked);
+    }
+}
+
+
+/* after output: streams whose buffers have room again */
+
+void
+ngx_quic_wake_streams(ngx_quic_connection_t *qc)
+{
+    ssize_t             n;
+    ngx_queue_t        *q;
+    ngx_quic_stream_t  *qs;
+
+    q = ngx_queue_head(&qc->blocked);
+
+    while (q != ngx_queue_sentinel(&qc->blocked)) {
+        qs = ngx_queue_data(q, ngx_quic_stream_t, blocked);
+        q = ngx_queue_next(q);
+
+        n = quiche_conn_stream_unsent(qc->conn, qs->id);
+
+        if (n > (ssize_t) (qc->conf->stream_buffer_size / 2)) {
+            continue;
+        }
+
+        ngx_queue_remove(&qs->blocked);
+        qs->is_blocked = 0;
+
+        ngx_quic_set_event(qs->connection->write);
+    }
+}
+
+
+ngx_int_t
+ngx_quic_reset_stream(ngx_connection_t *c, ngx_uint_t err)
+{
+    ngx_quic_stream_t      *qs;
+    ngx_quic_connection_t  *qc;
+
+    qs = c->quic;
+    qc = ngx_quic_get_connection(qs->parent);
+
+    if (qs->send_reset
+        || ((qs->id & NGX_QUIC_STREAM_UNIDIRECTIONAL)
+            && !(qs->id & NGX_QUIC_STREAM_SERVER_INITIATED)))
+    {
+        return NGX_OK;
+    }
+
+    qs->send_reset = 1;
+    c->write->error = 1;
+
+    ngx_log_debug1(NGX_LOG_DEBUG_EVENT, c->log, 0,
+                   "quic stream id:0x%xL reset", qs->id);
+
+    (void) quiche_conn_stream_shutdown(qc->conn, qs->id, QUICHE_SHUTDOWN_WRITE,
+                                       err);
+
+    ngx_quic_post_push(qc);
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_quic_shutdown_stream(ngx_connection_t *c, int how)
+{
+    uint64_t                code;
+    ngx_quic_stream_t      *qs;
+    ngx_quic_connection_t  *qc;
+
+    qs = c->quic;
+    qc = ngx_quic_get_connection(qs->parent);
+
+    if ((how == NGX_RDWR_SHUTDOWN || how == NGX_WRITE_SHUTDOWN)
+        && !qs->send_fin && !qs->send_reset)
+    {
+        qs->send_fin = 1;
+
+        /* needs no room in a window */
+
+        (void) quiche_conn_stream_send(qc->conn, qs->id, NULL, 0, true, &code);
+    }
+
+    if ((how == NGX_RDWR_SHUTDOWN || how == NGX_READ_SHUTDOWN)
+        && !qs->recv_fin && !qs->recv_reset)
+    {
+        qs->recv_reset = 1;
+
+        (void) quiche_conn_stream_shutdown(qc->conn, qs->id,
+                                           QUICHE_SHUTDOWN_READ,
+                                           qc->conf->stream_close_code);
+    }
+
+    ngx_quic_post_push(qc);
+
+    return NGX_OK;
+}
