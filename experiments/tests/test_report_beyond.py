@@ -26,7 +26,7 @@ def cases_of(text):
 
 @pytest.mark.parametrize("name", sorted({figure.scenario for module in beyond.ALL for figure in module.FIGURES}))
 def test_every_bar_has_a_case_and_a_metric_that_a_rule_could_have(name, request, tmp_path):
-    text = (request.config.rootpath / "scenarios" / "beyond" / f"{name}.toml").read_text()
+    text = (request.config.rootpath / "experiments" / "scenarios" / "beyond" / f"{name}.toml").read_text()
     figures = [figure for module in beyond.ALL for figure in module.FIGURES if figure.scenario == name]
     bars = [bar for figure in figures for panel in figure.panels if isinstance(panel, Bars) for bar in panel.bars]
     known = dict.fromkeys(re.findall(r"[a-z][\w.-]*\.[\w.-]+", " ".join(bar.metric for bar in bars)), 2.0)
@@ -50,7 +50,7 @@ def test_every_bar_has_a_case_and_a_metric_that_a_rule_could_have(name, request,
 
 
 def test_every_scenario_but_the_grids_is_run_and_drawn(request):
-    folder = request.config.rootpath / "scenarios" / "beyond"
+    folder = request.config.rootpath / "experiments" / "scenarios" / "beyond"
     scenarios = {path.stem for path in folder.glob("*.toml") if not path.stem.startswith("grid-")}
     assert {figure.scenario for module in beyond.ALL for figure in module.FIGURES} == scenarios
     lines = [line.split() for line in (folder / "reduced").read_text().splitlines() if not line.startswith("#")]

@@ -3,19 +3,19 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import run as mininet
 from mpqnet import experiment
 from mpqnet.process import CommandError
 from mpqnet.scenario import ScenarioError
+from report.differences import differences
 
-from .differences import differences
-from .figures import Figure
+from .figures import Figure, Goal
+from .setting import EXPERIMENTS
 
 RUNS = 3
 
-SCENARIOS = Path(__file__).resolve().parents[1] / "scenarios" / "agreement"
+SCENARIOS = EXPERIMENTS / "scenarios" / "agreement"
 
 
 def run(setting):
@@ -62,5 +62,5 @@ def _spreads(out):
 
 def figures_of(found):
     """The differences as figures of a benchmark."""
-    return [Figure(f"agreement {one.scenario}", f"|Mininet / simulator - 1|, {one.what}", "", one.goal,
-                   values=[one.relative]) for one in found]
+    return [Figure(f"agreement {one.scenario}", f"|Mininet / simulator - 1|, {one.what}", "",
+                   None if one.goal is None else Goal("<=", one.goal), values=[one.relative]) for one in found]

@@ -239,7 +239,7 @@ def test_the_command_says_what_is_wrong(tmp_path, capsys):
 
 
 def test_what_the_papers_modules_name_is_in_the_scenarios(request):
-    folder = request.config.rootpath / "scenarios" / "papers"
+    folder = request.config.rootpath / "experiments" / "scenarios" / "papers"
     texts = {path.stem: path.read_text() for path in folder.glob("*.toml")}
     drawn = set()
     for paper in papers.ALL:
@@ -255,7 +255,7 @@ def test_what_the_papers_modules_name_is_in_the_scenarios(request):
 
 
 def test_every_scenario_has_a_reduction(request):
-    folder = request.config.rootpath / "scenarios" / "papers"
+    folder = request.config.rootpath / "experiments" / "scenarios" / "papers"
     lines = [line.split() for line in (folder / "reduced").read_text().splitlines() if not line.startswith("#")]
     assert sorted(line[0] for line in lines) == sorted(path.stem for path in folder.glob("*.toml"))
     for line in lines:

@@ -11,7 +11,7 @@ NAME = "grid-eben"
 # Curves of a figure, if these are there; else the first ones.
 _DRAWN = ("lia", "olia", "balia", "coupled-cubic", "cubic")
 _HEADING = '<h2 id="grid">The grid of De Coninck and Bonaventure</h2>'
-_ABSENT = ('<p class="none">Not run: <code>python3 mininet/grid.py run --mpq target/release/mpq --out FOLDER</code> simulates '
+_ABSENT = ('<p class="none">Not run: <code>python3 experiments/grid.py run --mpq target/release/mpq --out FOLDER</code> simulates '
            "it, and <code>--grid FOLDER</code> shows it here.</p>")
 
 

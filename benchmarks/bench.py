@@ -9,7 +9,10 @@ import signal
 import sys
 from pathlib import Path
 
-from benchmarks import SUMMARIES
+from mpqbench import SUMMARIES
+
+# What they measure on and with.
+sys.path += [str(Path(__file__).resolve().parents[1] / folder) for folder in ("mininet", "experiments")]
 
 PROGRAMS = ("mpq", "wire", "stock", "patched", "nginx", "native", "h2load", "acks")
 
@@ -46,7 +49,7 @@ def main():
         print("bench: network namespaces need root; run ci/bench, or this under sudo", file=sys.stderr)
         return 2
     # Only now: these need the mininet module, which the help does not.
-    from benchmarks import runner
+    from mpqbench import runner
     # A request to end takes the same way out as Ctrl-C, past every `finally`.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+WORKFLOW = ROOT / "experiments/workflow"
 SNAKEMAKE = os.environ.get("MPQ_SNAKEMAKE") or next(
     filter(None, (shutil.which(ROOT / ".venv-workflow/bin/snakemake"), shutil.which("snakemake"))), None)
 
@@ -18,7 +19,7 @@ needs_snakemake = pytest.mark.skipif(not SNAKEMAKE, reason="no snakemake: ci/set
 def dry_run(tmp_path, *words, profile="local"):
     mpq = tmp_path / "mpq"
     mpq.touch()
-    command = [SNAKEMAKE, "-s", ROOT / "mininet/workflow/Snakefile", "--profile", ROOT / "mininet/workflow/profiles" / profile,
+    command = [SNAKEMAKE, "-s", WORKFLOW / "Snakefile", "--profile", WORKFLOW / "profiles" / profile,
                "--dry-run", "--directory", tmp_path, "--config", f"mpq={mpq}", f"out={tmp_path / 'out'}", *words]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
@@ -26,7 +27,7 @@ def dry_run(tmp_path, *words, profile="local"):
 @needs_snakemake
 @pytest.mark.parametrize("profile", ["local", "slurm"])
 def test_there_is_a_job_for_each_scenario_and_seed(tmp_path, profile):
-    done = dry_run(tmp_path, f"scenarios=[{ROOT}/mininet/scenarios/beyond/picoquic-*.toml]", "seeds=[1,2]", profile=profile)
+    done = dry_run(tmp_path, f"scenarios=[{ROOT}/experiments/scenarios/beyond/picoquic-*.toml]", "seeds=[1,2]", profile=profile)
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
     # Three scenarios, two seeds.

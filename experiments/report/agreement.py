@@ -2,11 +2,11 @@
 
 import json
 
-from benchmarks.differences import GOODPUT_GOAL, SHARE_GOAL, differences
 from matplotlib import pyplot
 from mpqnet.page import COLOURS
 
 from . import markup
+from .differences import GOODPUT_GOAL, SHARE_GOAL, differences
 from .results import ResultsError
 from .spread import number
 
@@ -38,7 +38,7 @@ def section(file, out):
     verdicts = [one.meets() for one in found]
     table = markup.table(("scenario", "quantity", "simulator", "Mininet", "difference of the medians", "goal", "met?"), rows)
     caption = ("Medians with least and most, as parts of the simulator's median. Grey: the goals, "
-               f"{_percent(GOODPUT_GOAL.value)} for goodput and {_percent(SHARE_GOAL.value)} for shares.")
+               f"{_percent(GOODPUT_GOAL)} for goodput and {_percent(SHARE_GOAL)} for shares.")
     return (f"{heading}<p>The same scenarios with the same controllers, in virtual time and with processes on emulated links: "
             f"{verdicts.count(True)} of {len(verdicts) - verdicts.count(None)} differences meet their goal. Where the "
             "simulator's own seeds are farther apart than twice the goal, chance decides, and there is none. Runs of each: "
@@ -47,7 +47,7 @@ def section(file, out):
 
 
 def _row(one):
-    goal = "none: chance" if one.goal is None else f"≤ {_percent(one.goal.value)}"
+    goal = "none: chance" if one.goal is None else f"≤ {_percent(one.goal)}"
     cells = (one.scenario, one.what, _spread(one.simulated, one.unit), _spread(one.emulated, one.unit),
              _percent(one.relative, 1), goal)
     return "".join(map(markup.cell, cells)) + markup.verdict(one.meets())
@@ -68,7 +68,7 @@ def _draw(found):
     most = max(len(ones) for _, _, ones in kinds)
     drawing, axes_of = pyplot.subplots(1, 2, figsize=(11.2, 1.2 + 0.34 * most))
     for axes, (title, goal, ones) in zip(axes_of, kinds):
-        axes.axvspan(1 - goal.value, 1 + goal.value, color="#dddddd", zorder=0)
+        axes.axvspan(1 - goal, 1 + goal, color="#dddddd", zorder=0)
         whole = [one.simulated["median"] for one in ones]
         for side, label, colour, offset in (("simulated", "simulator", COLOURS[0], -0.15),
                                             ("emulated", "Mininet", COLOURS[1], 0.15)):

@@ -1,6 +1,6 @@
 """The figures of the controllers' benchmark, from samples set by hand."""
 
-from benchmarks.controllers import PATHS, figures
+from mpqbench.controllers import PATHS, figures
 
 
 def samples(lia, olia, iiad):

@@ -8,10 +8,13 @@ import sys
 from functools import partial
 from pathlib import Path
 
+# What draws shares its looks with the demonstration.
+sys.path.append(str(Path(__file__).resolve().parents[1] / "mininet"))
+
 EXAMPLES = """\
 examples:
-  python3 mininet/beyond.py out/beyond/reduced --grid out/beyond/reduced-grid
-  python3 mininet/beyond.py out/sim/compare-rtt --out /tmp/rtt      one scenario alone
+  python3 experiments/beyond.py out/beyond/reduced --grid out/beyond/reduced-grid
+  python3 experiments/beyond.py out/sim/compare-rtt --out /tmp/rtt      one scenario alone
 
 exit status: 0 the page is written, and every rule that was judged holds; 1 the results cannot be read;
 6 the page cannot be written; 8 a rule does not hold"""

@@ -55,9 +55,9 @@ def judge(out, kinds, ccs, as_json):
 def parse_arguments(words=None):
     parser = argparse.ArgumentParser(
         prog="grid.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="examples:\n  python3 mininet/grid.py run --points 16 --cc lia,olia --mpq target/release/mpq\n"
-               "  python3 mininet/grid.py run --class low-bdp --mpq target/release/mpq      # all 253 points, all controllers\n"
-               "  python3 mininet/grid.py judge --class low-bdp --json\n\n"
+        epilog="examples:\n  python3 experiments/grid.py run --points 16 --cc lia,olia --mpq target/release/mpq\n"
+               "  python3 experiments/grid.py run --class low-bdp --mpq target/release/mpq      # all 253 points, all controllers\n"
+               "  python3 experiments/grid.py judge --class low-bdp --json\n\n"
                "exit status: 0 done, and for each class some controller meets the goal; 1 none does; 2 it could not run; "
                "130 interrupted")
     parser.add_argument("verb", choices=("write", "run", "judge"))

@@ -16,6 +16,7 @@ from mpqnet.server import client_command
 from mpqnet.units import queue
 
 MIB = 1 << 20
+EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 
 
 @dataclass(frozen=True)

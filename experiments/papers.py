@@ -8,10 +8,13 @@ import sys
 from functools import partial
 from pathlib import Path
 
+# What draws shares its looks with the demonstration.
+sys.path.append(str(Path(__file__).resolve().parents[1] / "mininet"))
+
 EXAMPLES = """\
 examples:
-  python3 mininet/papers.py out/papers/reduced --out out/papers
-  python3 mininet/papers.py out/sim/mc-3 --out /tmp/mc-3      one scenario alone
+  python3 experiments/papers.py out/papers/reduced --out out/papers
+  python3 experiments/papers.py out/sim/mc-3 --out /tmp/mc-3      one scenario alone
 
 exit status: 0 the page is written, and every claim that was judged is accepted; 1 the results cannot be read;
 6 the page cannot be written; 8 a claim is not accepted"""

@@ -1,4 +1,4 @@
-//! What a decision costs: a scheduler's pick, an ack for the failure detector. Controllers: `ci/controllers`.
+//! What a decision costs: a scheduler's pick, an ack for the failure detector. Controllers: `benchmarks/controllers`.
 
 use std::hint::black_box;
 use std::time::Duration;

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from .figures import Goal
-
-GOODPUT_GOAL = Goal("<=", 0.05)
-SHARE_GOAL = Goal("<=", 0.10)
+# How far apart they may be, as parts of one.
+GOODPUT_GOAL = 0.05
+SHARE_GOAL = 0.10
 
 
 @dataclass(frozen=True)
@@ -16,7 +15,7 @@ class Difference:
     unit: str  # "Mbit/s", or "" for a share
     simulated: dict
     emulated: dict
-    goal: Goal | None  # none where chance decides
+    goal: float | None  # none where chance decides
 
     @property
     def relative(self):
@@ -25,7 +24,7 @@ class Difference:
 
     def meets(self):
         """Whether the goal is met; None without one."""
-        return None if self.goal is None else self.goal.holds(self.relative)
+        return None if self.goal is None else self.relative <= self.goal
 
 
 def differences(scenario, simulated, emulated):
@@ -43,6 +42,6 @@ def differences(scenario, simulated, emulated):
         else:
             continue
         ours = simulated[metric]
-        by_chance = (ours["max"] - ours["min"]) / ours["median"] > 2 * goal.value
+        by_chance = (ours["max"] - ours["min"]) / ours["median"] > 2 * goal
         found.append(Difference(scenario, what, unit, ours, emulated[metric], None if by_chance else goal))
     return found

@@ -1,4 +1,4 @@
-from benchmarks.differences import differences
+from report.differences import differences
 
 
 def spread(median, least=None, most=None):
