@@ -7,7 +7,8 @@ from urllib.parse import unquote
 
 _FENCE = re.compile(r" *(```+|~~~+) *(\S*)")
 _SPAN = re.compile(r"(`+)(.+?)\1(?!`)")
-_LINK = re.compile(r"\[(?:[^\[\]]|\[[^\]]*\])*\]\(\s*<?([^()\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)|<(?:img|source)[^>]*?src(?:set)?=\"([^\"]+)\"")
+_LINK = re.compile(r"\[(?:[^\[\]]|\[[^\]]*\])*\]\(\s*<?([^()\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)|"
+                   r"<(?:img|source)[^>]*?src(?:set)?=\"([^\"]+)\"")
 _REFERENCE = re.compile(r" {0,3}\[[^\]]+\]:\s+<?(\S+?)>?(?:\s|$)")
 
 
@@ -19,9 +20,11 @@ class At:
 
 
 class Page:
-    """`prose` are lines without code, `spans` what stands in backticks, `blocks` the shell's fenced blocks."""
+    """`spans` are what stands in backticks, `blocks` the shell's fenced blocks, `made` the files that the page has as
+    examples (docs/tests/test_adding.py)."""
 
     def __init__(self, text):
+        self.made = set(re.findall(r"^<!-- file (\S+) -->$", text, re.MULTILINE))
         self.headings, self.links, self.spans, self.blocks = [], [], [], []
         fence, block, paragraph = None, None, []
         for number, line in enumerate([*text.splitlines(), ""], 1):

@@ -21,8 +21,8 @@ class Wrong(Exception):
 
 @functools.cache
 def help_of(*command):
-    """What `command --help` prints; raises Wrong if it does not know that."""
-    done = subprocess.run([*command, "--help"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120,
+    """What `command --help` prints; raises Wrong if it does not know that. Cargo may wait for another one's lock."""
+    done = subprocess.run([*command, "--help"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=600,
                           stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         raise Wrong(f"`{' '.join(map(str, command))} --help` ended with {done.returncode}: {done.stderr.strip()[-300:]}")

@@ -62,8 +62,21 @@ def missing_files(page, roots=(ROOT,)):
     for line, text in named:
         # As in "src/cc/mod.rs" and "src/sched/min_rtt.rs: pick"; not "tools/*" and "out/grid/CLASS".
         if found := re.fullmatch(rf"((?:{top})/[\w./-]*\w)(?:: .*)?", text):
-            if not re.search(r"\b[A-Z]{{2,}}\b", found[1]) and not any((root / found[1]).exists() for root in roots):
+            is_known = found[1] in page.made or any((root / found[1]).exists() for root in roots)
+            if not is_known and not re.search(r"/[A-Z]+(/|$)", found[1]):
                 yield f"line {line}: {found[1]} is not there"
+
+
+def missing_names(page):
+    """What code is said to define, as in `src/sched/min_rtt.rs: pick` and `lib.rs: send, recv`, which is quiche's."""
+    for at in page.spans:
+        if not (found := re.fullmatch(r"([\w./-]+\.(?:rs|c|h|py)): ([\w:]+(?:, \w+)*)", at.text)):
+            continue
+        files = [root / found[1] for root in (ROOT, ROOT / "vendor/quiche/src")]
+        code = next((file.read_text(encoding="utf-8") for file in files if file.is_file()), "")
+        for name in found[2].split(", "):
+            if not re.search(rf"\b(fn|struct|enum|trait|type|const|mod|def|class) {name.split('::')[-1]}\b", code):
+                yield f"line {at.line}: {found[1]} has no {name}"
 
 
 @pytest.mark.parametrize("file", ALL, ids=lambda file: str(file.relative_to(ROOT)))
@@ -77,6 +90,12 @@ def test_files_are_there(file):
     if file.is_relative_to(ROOT / "quiche-patches"):
         of.append(ROOT / "vendor/quiche")
     assert not list(missing_files(read(file), of))
+
+
+@pytest.mark.skipif(not (ROOT / "vendor/quiche").is_dir(), reason="vendor/quiche is not there: ci/setup makes it")
+@pytest.mark.parametrize("file", ALL, ids=lambda file: str(file.relative_to(ROOT)))
+def test_names_are_defined(file):
+    assert not list(missing_names(read(file)))
 
 
 @needs_mpq
@@ -108,6 +127,9 @@ A [good](README.md), a [bad](nowhere.md), [`code`](#the-first), [here](#the-seco
     assert [sentence.split()[2] for sentence in broken_links(file, page)] == [
         "nowhere.md", "this", "README.md", "../vendor/quiche", "../../x", "missing.md"]
     assert list(missing_files(page)) == ["line 5: src/cc/nowhere.rs is not there"]
+    assert list(missing_names(page)) == ["line 5: src/cc/nowhere.rs has no f"]
+    assert not list(missing_names(Page("`src/cc/mod.rs: by_name, Controller`")))
+    assert list(missing_names(Page("`src/cc/mod.rs: by_name, nothing`"))) == ["line 1: src/cc/mod.rs has no nothing"]
 
 
 @needs_mpq
