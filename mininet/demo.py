@@ -98,7 +98,7 @@ def parse_arguments(words=None):
     parser.add_argument("--server", choices=("nginx", "mpq"), default="nginx", help="who serves: nginx, or mpq serve (default: %(default)s)")
     parser.add_argument("--nginx", type=Path, help="the nginx program, as tools/nginx/build installs it")
     parser.add_argument("--wire", type=Path, required=True, help="the mpq-wire program, for kernels without netem")
-    parser.add_argument("--scenario", type=Path, default=HERE / "scenarios" / "demo.toml")
+    parser.add_argument("--scenario", type=Path, default=HERE / "demo.toml")
     parser.add_argument("--out", type=Path, default=Path("out/demo"), help="where results go (default: %(default)s)")
     parser.add_argument("--backend", choices=("auto", "netem", "wire"), default="auto")
     arguments = parser.parse_args(words)

@@ -22,7 +22,7 @@ from mpqnet.scenario import ScenarioError
 def parse_arguments(words=None):
     parser = argparse.ArgumentParser(
         prog="run.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="examples:\n  sudo .venv/bin/python mininet/run.py mininet/scenarios/sim-two-links.toml\n"
+        epilog="examples:\n  sudo .venv/bin/python mininet/run.py experiments/scenarios/sim-two-links.toml\n"
                "  sudo .venv/bin/python mininet/run.py SCENARIO.toml --seeds 1,2 --set flow.mp.cc=olia --out results\n"
                "  .venv/bin/python mininet/run.py SCENARIO.toml --check      # whether Mininet can express it; no root\n\n"
                "exit status: as of `mpq sim`: 0 all rules hold, 1 the scenario cannot be run, 2 the links could not be made,\n"

@@ -139,8 +139,6 @@ fn it_can_be_turned_off() {
         error("ecf:tail=of"),
         "\"of\" is no value for tail of ecf; use one like tail=on (or off)"
     );
-    assert_eq!(
-        error("efc:tail=off"),
-        "no scheduler is called \"efc\"; use one of: min-rtt, ecf"
-    );
+    let expected = "no scheduler is called \"efc\"; use one of: min-rtt, ecf";
+    assert!(error("efc:tail=off").starts_with(expected));
 }

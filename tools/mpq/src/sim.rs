@@ -32,7 +32,7 @@ use crate::signals::StopRequests;
 #[derive(clap::Args, Debug)]
 #[command(after_help = concat!(
     "Examples:\n",
-    "  mpq sim mininet/scenarios/sim-two-links.toml\n",
+    "  mpq sim experiments/scenarios/sim-two-links.toml\n",
     "  mpq sim SCENARIO.toml --out results --seeds 1,2,3,4,5\n",
     "  mpq sim SCENARIO.toml --set 'flow.mp.cc=olia' --qlog --out olia\n",
     "  mpq sim SCENARIO.toml --check\n",

@@ -162,7 +162,11 @@ fn schedulers_are_listed() {
 }
 
 /// The pages with what `mpq` prints, and how many such parts each has.
-const PAGES: [(&str, usize); 2] = [("README.md", 2), ("docs/controllers.md", 3)];
+const PAGES: [(&str, usize); 3] = [
+    ("docs/mpq.md", 2),
+    ("docs/controllers.md", 3),
+    ("docs/paths.md", 2),
+];
 
 #[test]
 fn the_pages_have_what_is_printed() {

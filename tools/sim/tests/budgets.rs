@@ -1,4 +1,4 @@
-//! Budgets: scenarios of `mininet/scenarios/beyond` whose rules a change of a scheduler, a controller or the transport
+//! Budgets: scenarios of `experiments/scenarios/beyond` whose rules a change of a scheduler, a controller or the transport
 //! must not break.
 //!
 //! The runs are deterministic, so the budgets are tight: about 1 % above what was measured. A rule with `paper` is a
@@ -15,7 +15,7 @@ use mpq_sim::results::Origin;
 use mpq_sim::scenario::Document;
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../mininet/scenarios/beyond")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/scenarios/beyond")
 }
 
 /// Runs the scenarios whose names begin like this, and panics with the budgets that were missed.
@@ -61,7 +61,7 @@ fn hold(prefix: &str) {
     assert!(
         missed.is_empty(),
         "{} of {budgets} budgets are missed:\n  {}\n\
-         See one with `mpq sim mininet/scenarios/beyond/NAME`, and another state's with the same command there. If the \
+         See one with `mpq sim experiments/scenarios/beyond/NAME`, and another state's with the same command there. If the \
          change is meant to cost this, the budget in the scenario moves with it, in the same commit.",
         missed.len(),
         missed.join("\n  ")

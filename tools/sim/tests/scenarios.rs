@@ -287,14 +287,11 @@ fn the_command_line_changes_keys_and_seeds() {
 
 #[test]
 fn the_scenarios_of_the_tree_are_good() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../mininet/scenarios");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/scenarios");
     let mut count = 0;
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        // The demonstration's file has another format; its reader is mininet/mpqnet/scenario.py.
-        let is_ours = path.extension().is_some_and(|ext| ext == "toml")
-            && path.file_name().is_some_and(|name| name != "demo.toml");
-        if is_ours {
+        if path.extension().is_some_and(|ext| ext == "toml") {
             Document::load(&path, &[], None).unwrap_or_else(|e| panic!("{e}"));
             count += 1;
         }
@@ -342,7 +339,7 @@ fn re_entries_are_off_where_the_controller_has_them() {
 
 #[test]
 fn the_papers_scenarios_have_no_re_entries() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../mininet/scenarios/papers");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/scenarios/papers");
     let mut off = 0;
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -1,4 +1,4 @@
-//! The tables of README.md and docs/, from the entries of controllers and schedulers.
+//! The tables of docs/, from the entries of controllers and schedulers.
 
 use mpq_decision::cc::Entry;
 use mpq_decision::cc::CONTROLLERS;

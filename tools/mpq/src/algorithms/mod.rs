@@ -69,7 +69,7 @@ pub struct SchedArgs {
           default_missing_value = "-")]
     json: Option<PathBuf>,
 
-    /// Print a Markdown table, as README.md has it
+    /// Print a Markdown table, as docs/mpq.md has it
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
 }
