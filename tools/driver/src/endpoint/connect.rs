@@ -69,7 +69,7 @@ pub enum ConnectError {
 }
 
 impl Endpoint {
-    /// Begins a connection. The outcome comes through [`App`].
+    /// Begins a connection. The outcome comes through [`App`](super::App).
     pub fn connect(
         &mut self,
         options: ConnectOptions,

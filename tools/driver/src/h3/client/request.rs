@@ -98,6 +98,6 @@ pub enum RequestError {
     Connection(Arc<CloseReason>),
 }
 
-/// Identifies a request of a [`Client`].
+/// Identifies a request of a [`Client`](super::Client).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId(pub(super) u64);
