@@ -755,6 +755,13 @@ impl Manager {
         let mut found = None;
         let mut next = None;
         let state = &self.state;
+        // Of a tunnel that came later: what went beside it is to go through it now.
+        let goes_around =
+            |address: &Address| matches!(state.refusal(address), Some(Why::Tunnel { .. }));
+        let tunnel_works = state.paths.iter().any(|(_, open)| {
+            let address = state.address(&open.pair.local);
+            state.works(open) && address.is_some_and(|a| !goes_around(a))
+        });
         for (path, open) in state.paths.iter().filter(|(_, open)| !open.abandoning) {
             let mut others = state.paths.iter().filter(|(other, _)| *other != path);
             if !others.any(|(_, other)| {
@@ -768,6 +775,7 @@ impl Manager {
             let (due, reason) = match (address.left, address.info.up) {
                 (true, _) => (now, Reason::NotWanted),
                 (_, false) => (address.changed + GONE_GRACE, Reason::AddressGone),
+                _ if goes_around(address) && tunnel_works => (now, Reason::NotWanted),
                 _ if !self.policy.keeps(&View(state), path) => (now, Reason::NotWanted),
                 _ => continue,
             };

@@ -507,6 +507,47 @@ fn never_around_a_tunnel_unless_asked() {
 }
 
 #[test]
+fn a_tunnel_that_comes_later_takes_all() {
+    let tunnel = LocalAddr {
+        tunnel: true,
+        ..info(local(7, "10.8.0.2"))
+    };
+    let into = |if_index| Event::Route {
+        remote: SERVER.parse().unwrap(),
+        if_index: Some(if_index),
+    };
+    for choice in ["full-mesh", "full-mesh:tunnel=around"] {
+        let mut bench = Bench::with(choice, 2);
+        assert_eq!(bench.event(Event::Confirmed).len(), 1);
+        bench.answers = false;
+        let opened = bench.event(Event::LocalAddr(tunnel.clone()));
+        let opened = [opened, bench.event(into(7))].concat();
+        assert_eq!(opened, [Action::Open(pair(tunnel.local, SERVER))]);
+        // Nothing is given up for a tunnel that does not work.
+        assert_eq!(bench.at(5000), []);
+        let actions = bench.event(Event::Validated { path: PathId(2) });
+        match choice {
+            "full-mesh" => assert_eq!(actions, [0, 1].map(|id| abandon(id, Reason::NotWanted))),
+            _ => assert_eq!(actions, []),
+        }
+    }
+
+    // Of what was named, nothing is given up.
+    let named = LocalAddr {
+        named: Some(0),
+        ..info(nth(1))
+    };
+    let mut bench = Bench::new("full-mesh", &[named]);
+    bench.event(Event::Confirmed);
+    bench.event(Event::LocalAddr(tunnel.clone()));
+    assert_eq!(
+        bench.event(into(7)),
+        [Action::Open(pair(tunnel.local, SERVER))]
+    );
+    assert_eq!(bench.at(100), []);
+}
+
+#[test]
 fn metered_interfaces() {
     let metered = LocalAddr {
         metered: true,

@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::io::BufRead;
+use std::io::BufReader;
 use std::process::Child;
 use std::process::Command;
 use std::process::Stdio;
@@ -165,6 +167,56 @@ impl Drop for Net {
     }
 }
 
+/// A VPN over Wi-Fi, to the router; gone when dropped.
+struct Vpn {
+    ends: [Child; 2],
+}
+
+impl Vpn {
+    const LAPTOP: &str = "10.8.0.2";
+    const ROUTER: &str = "203.0.113.1";
+
+    /// Its default route is preferred to all others.
+    fn up(net: &Net) -> Vpn {
+        let [wifi, gateway] = wifi(1);
+        // Else what the VPN sends would go into it again.
+        let router = Vpn::ROUTER;
+        net.ip(&format!("route replace {router} via {gateway} dev wlan0"));
+        let end = |space: &str, from: &str, to: &str, address: &str| {
+            let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/tun.py");
+            let mut child = Command::new("ip")
+                .args(["netns", "exec", space, "python3", script])
+                .args(["tun0", from, "5555", to])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut line = String::new();
+            let stdout = child.stdout.take().unwrap();
+            BufReader::new(stdout).read_line(&mut line).unwrap();
+            assert_eq!(line, "up\n");
+            command(&format!("ip -n {space} addr add {address}/24 dev tun0"));
+            command(&format!("ip -n {space} link set tun0 mtu 1400 up"));
+            child
+        };
+        let ends = [
+            end(&net.router, router, &wifi, "10.8.0.1"),
+            end(&net.laptop, &wifi, router, Vpn::LAPTOP),
+        ];
+        net.ip("route add default dev tun0 metric 50");
+        Vpn { ends }
+    }
+}
+
+impl Drop for Vpn {
+    fn drop(&mut self) {
+        for end in &mut self.ends {
+            drop(end.stdin.take());
+            let _ = end.wait();
+        }
+    }
+}
+
 /// The download is whole. Returns its report.
 fn whole(child: Child, dirs: &Dirs, data: &[u8]) -> serde_json::Value {
     let output = finish(child);
@@ -241,6 +293,78 @@ fn netns_one_family_on_each_interface() {
     let report = whole(net.get(&dirs, &[&url]), &dirs, &data);
     let why = why(&report, "wwan0");
     assert!(why.contains("has IPv6 only"), "{why}");
+}
+
+#[test]
+#[ignore = "needs root: ci/test net"]
+fn netns_the_other_family_by_an_address_that_the_server_names() {
+    let (dirs, data) = dirs(4_000_000);
+    let net = Net::new("named");
+    net.join_wifi(1);
+    net.ip("addr add 2001:db8:1::2/64 dev wwan0");
+    net.ip("-6 route add default via 2001:db8:1::1 dev wwan0 metric 700");
+    // Both, by ports of which only the first is told.
+    let (port, port_v6) = (4433, 4434);
+    let v6 = format!("[{SERVER_V6}]:{port_v6}");
+    let args = ["--listen", &v6];
+    let address = format!("{SERVER}:{port}");
+    let _server = Server::start_in(Some(&net.server), &dirs.www, &address, &args);
+    let url = format!("https://{address}/file.bin");
+    whole(net.get(&dirs, &[&url]), &dirs, &data);
+    for interface in ["wlan0", "wwan0"] {
+        let received = net.received(interface);
+        assert!(received > 1_000_000, "{interface} {received}");
+    }
+}
+
+#[test]
+#[ignore = "needs root: ci/test net"]
+fn netns_nothing_goes_around_a_vpn() {
+    let (dirs, data) = dirs(4_000_000);
+    let net = Net::with_both("vpn");
+    let server = net.serve(&dirs, &format!("{SERVER}:0"));
+    let url = format!("https://{SERVER}:{}/file.bin", server.port);
+    let vpn = Vpn::up(&net);
+    let report = whole(net.get(&dirs, &[&url]), &dirs, &data);
+    let paths = report["paths"].as_array().unwrap();
+    assert_eq!(paths.len(), 1, "{paths:?}");
+    let local = paths[0]["local"].as_str().unwrap();
+    assert!(local.starts_with(Vpn::LAPTOP), "{local}");
+    let beside = net.received("wwan0");
+    assert!(beside < 100_000, "{beside} bytes beside the tunnel");
+    let said = why(&report, "wwan0");
+    assert!(said.contains("leads into the tunnel tun0"), "{said}");
+
+    // Unless that is wanted.
+    let around = ["--paths", "full-mesh:tunnel=around", &url];
+    whole(net.get(&dirs, &around), &dirs, &data);
+    assert!(net.received("wwan0") - beside > 1_000_000);
+    drop(vpn);
+}
+
+#[test]
+#[ignore = "needs root: ci/test net"]
+fn netns_a_vpn_that_comes_up_takes_a_download_over() {
+    let (dirs, data) = dirs(12_000_000);
+    let net = Net::with_both("late");
+    let server = net.serve(&dirs, &format!("{SERVER}:0"));
+    let url = format!("https://{SERVER}:{}/file.bin", server.port);
+    let child = net.get(&dirs, &["-v", &url]);
+    until("both links carry data", || {
+        net.received("wlan0") > 500_000 && net.received("wwan0") > 500_000
+    });
+    let vpn = Vpn::up(&net);
+    until("the tunnel carries data", || net.received("tun0") > 500_000);
+    // What was under way comes still.
+    std::thread::sleep(Duration::from_secs(1));
+    let before = net.received("wwan0");
+    until("the tunnel carries more", || {
+        net.received("tun0") > 3_000_000
+    });
+    let beside = net.received("wwan0") - before;
+    assert!(beside < 100_000, "{beside} bytes beside the tunnel");
+    whole(child, &dirs, &data);
+    drop(vpn);
 }
 
 #[test]

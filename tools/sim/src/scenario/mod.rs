@@ -44,7 +44,7 @@ pub struct Scenario {
     pub question: String,
     /// What is expected, in words.
     pub expected: String,
-    /// Where it comes from, such as "CC-1, [CC] Fig. 5".
+    /// Where it comes from, such as `CC-1, [CC] Fig. 5`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// Assumptions and scalings that a reader of the results must know.
