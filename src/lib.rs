@@ -73,11 +73,6 @@ impl UnknownName {
             valid: valid.collect(),
         }
     }
-
-    /// The names that would have been accepted.
-    pub fn valid(&self) -> &[&'static str] {
-        &self.valid
-    }
 }
 
 impl fmt::Display for UnknownName {

@@ -106,6 +106,8 @@ mod tests {
         let seen: Vec<_> = map.iter().map(|(id, value)| (id.0, *value)).collect();
         assert_eq!(seen, [(1, 10), (2, 20), (3, 31), (5, 50)]);
         assert_eq!(map.get(PathId(4)), None);
+        assert_eq!((map.len(), map.is_empty()), (4, false));
+        assert!(PathMap::<u8>::default().is_empty());
 
         let (before, value, after) = map.split(PathId(3)).unwrap();
         assert_eq!(before, [(PathId(1), 10), (PathId(2), 20)]);

@@ -246,3 +246,34 @@ impl Registry {
         self.paths.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_sample_of_the_round_trip_time() {
+        let rtt = Rtt::first(Duration::from_millis(100));
+        assert_eq!(rtt.smoothed, Duration::from_millis(100));
+        assert_eq!(rtt.var, Duration::from_millis(50));
+        assert_eq!((rtt.latest, rtt.min), (rtt.smoothed, rtt.smoothed));
+    }
+
+    #[test]
+    fn room_is_what_window_and_amplification_leave() {
+        let mut registry = Registry::new();
+        assert!(registry.is_empty());
+        let path = registry.add(PathId(0), 1200);
+        (path.cwnd_bytes, path.in_flight_bytes) = (12_000, 5_000);
+        path.amplification_room_bytes = None;
+        assert_eq!(path.room_bytes(), 7_000);
+        path.amplification_room_bytes = Some(3_600);
+        assert_eq!(path.room_bytes(), 3_600);
+        path.in_flight_bytes = 20_000;
+        assert_eq!(path.room_bytes(), 0);
+
+        registry.add(PathId(1), 1200);
+        registry.add(PathId(2), 1200);
+        assert_eq!((registry.len(), registry.is_empty()), (3, false));
+    }
+}

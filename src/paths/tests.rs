@@ -395,6 +395,174 @@ fn what_cannot_be_opened_is_tried_again() {
     );
     // Or as soon as there is news.
     assert_eq!(bench.event(Event::PathIdsAvailable), [Action::Open(pair)]);
+    assert_eq!(bench.manager.state_size().2, 0);
+}
+
+#[test]
+fn news_of_path_ids_does_not_hurry_what_the_server_abandoned() {
+    let mut bench = Bench::with("full-mesh", 2);
+    let open = Action::Open(pair(nth(2), SERVER));
+    assert_eq!(bench.event(Event::Confirmed), [open]);
+    assert_eq!(bench.event(gone(1, true)), []);
+    assert_eq!(bench.at(100), []);
+    assert_eq!(bench.event(Event::PathIdsAvailable), []);
+    // When its time has come, there are no path IDs; then there are.
+    bench.now = bench.start + MS * 250;
+    assert_eq!(bench.manager.next_action(bench.now), Some(open));
+    let error = OpenError::NoPathIds;
+    let failed = Event::OpenFailed {
+        pair: pair(nth(2), SERVER),
+        error,
+    };
+    assert_eq!(bench.event(failed), []);
+    assert_eq!(bench.event(Event::PathIdsAvailable), [open]);
+}
+
+#[test]
+fn addresses_are_remembered_for_a_minute_and_only_so_many() {
+    let visit = |bench: &mut Bench, n: u32| {
+        let here = local(3, &format!("192.168.{}.{}", n / 250, n % 250));
+        bench.tell(Event::LocalAddr(info(here)));
+        bench.tell(Event::LocalGone(here));
+        bench.actions();
+    };
+    let mut bench = Bench::with("full-mesh", 1);
+    for n in 0..100 {
+        visit(&mut bench, n);
+        let remembered = bench.manager.state_size().0;
+        assert_eq!(remembered, (n as usize + 2).min(64), "{n}");
+    }
+
+    // Of few, those that came a minute ago.
+    let mut bench = Bench::with("full-mesh", 1);
+    visit(&mut bench, 1);
+    bench.at(60_000);
+    visit(&mut bench, 2);
+    assert_eq!(bench.manager.state_size().0, 3);
+    bench.at(60_001);
+    visit(&mut bench, 3);
+    assert_eq!(bench.manager.state_size().0, 3);
+}
+
+#[test]
+fn a_flap_counts_for_a_minute() {
+    let mut bench = Bench::with("full-mesh", 1);
+    bench.event(Event::Confirmed);
+    let open = Action::Open(pair(nth(2), SERVER));
+    for ms in [0, 20_000, 40_000, 60_000] {
+        bench.at(ms);
+        assert_eq!(bench.event(Event::LocalAddr(info(nth(2)))), [open], "{ms}");
+        let path = bench.next_id - 1;
+        bench.event(Event::LocalGone(nth(2)));
+        bench.tell(gone(path, false));
+    }
+    // The fourth within a minute; of the first one, that is over.
+    bench.at(79_999);
+    assert_eq!(bench.event(Event::LocalAddr(info(nth(2)))), [open]);
+}
+
+#[test]
+fn the_route_to_each_address_of_the_server_counts() {
+    let mut manager = Manager::new(&Choice::default());
+    let now = Instant::now();
+    for n in [1, 2] {
+        manager.on_event(now, Event::LocalAddr(info(nth(n))));
+    }
+    let remotes = [SERVER.parse().unwrap()];
+    let first = |manager: &Manager| manager.handshake_pairs(&remotes)[0].local;
+    let route = |remote: &str, if_index| Event::Route {
+        remote: remote.parse().unwrap(),
+        if_index,
+    };
+    assert_eq!(first(&manager), nth(1));
+    manager.on_event(now, route(SERVER, Some(2)));
+    manager.on_event(now, route(SECOND, None));
+    assert_eq!(first(&manager), nth(2));
+    // The newest of each.
+    manager.on_event(now, route(SERVER, None));
+    assert_eq!(first(&manager), nth(1));
+}
+
+#[test]
+fn the_handshake_stays_in_the_tunnel_unless_that_leads_nowhere() {
+    let tunnel = LocalAddr {
+        tunnel: true,
+        ..info(local(7, "10.8.0.2"))
+    };
+    let six = info(local(2, "2001:db8:2::1"));
+    let mut manager = Manager::new(&Choice::default());
+    let now = Instant::now();
+    for address in [tunnel.clone(), info(nth(1)), six.clone()] {
+        manager.on_event(now, Event::LocalAddr(address));
+    }
+    manager.on_event(
+        now,
+        Event::Route {
+            remote: SERVER.parse().unwrap(),
+            if_index: Some(7),
+        },
+    );
+    let pairs = |remote: &str| manager.handshake_pairs(&[remote.parse().unwrap()]);
+    assert_eq!(pairs(SERVER), [pair(tunnel.local, SERVER)]);
+    assert_eq!(pairs(SERVER_V6), [pair(six.local, SERVER_V6)]);
+}
+
+#[test]
+fn the_handshake_takes_families_in_turn() {
+    let mut manager = Manager::new(&Choice::default());
+    let now = Instant::now();
+    let six = local(1, "2001:db8::1");
+    for address in [nth(1), six] {
+        manager.on_event(now, Event::LocalAddr(info(address)));
+    }
+    let second = "[2001:db8::444]:443";
+    let remotes = [SERVER_V6, second, SERVER].map(|a| a.parse().unwrap());
+    let expected = [
+        pair(six, SERVER_V6),
+        pair(nth(1), SERVER),
+        pair(six, second),
+    ];
+    assert_eq!(manager.handshake_pairs(&remotes), expected);
+}
+
+#[test]
+fn the_name_of_an_interface() {
+    let mut bench = Bench::with("full-mesh", 1);
+    assert_eq!(bench.manager.interface(&nth(1)), Some("eth1"));
+    assert_eq!(bench.manager.interface(&nth(2)), None);
+    bench.event(Event::LocalAddr(LocalAddr::new(nth(2), "")));
+    assert_eq!(bench.manager.interface(&nth(2)), None);
+}
+
+#[test]
+fn a_second_interface_that_is_down_is_one() {
+    let down = LocalAddr {
+        up: false,
+        ..info(nth(2))
+    };
+    let mut bench = Bench::new("full-mesh", &[info(nth(1)), down]);
+    bench.event(Event::Confirmed);
+    assert_eq!(bench.why(), ["eth2: is down, or has no carrier"]);
+}
+
+#[test]
+fn default_first_keeps_what_is_not_validated_yet() {
+    let mut bench = Bench::with("default-first", 2);
+    bench.answers = false;
+    bench.event(Event::Confirmed);
+    bench.tell(Event::Validated { path: PathId(0) });
+    let doubt = |doubted| Event::Doubt {
+        path: PathId(0),
+        doubted,
+    };
+    assert_eq!(
+        bench.event(doubt(true)),
+        [Action::Open(pair(nth(2), SERVER))]
+    );
+    // The first works again while the second one is being validated.
+    assert_eq!(bench.event(doubt(false)), []);
+    let validated = Event::Validated { path: PathId(1) };
+    assert_eq!(bench.event(validated), [abandon(1, Reason::NotWanted)]);
 }
 
 #[test]

@@ -163,6 +163,13 @@ pub fn apply(git: &Git, queue: &Queue, fit: Fit) -> Result<()> {
         return Ok(());
     }
 
+    if fit == Fit::ThreeWay {
+        // Of the repository, as a person goes on with git alone: what both sides come from is shown
+        // beside them, and what was resolved once is resolved the same way when it comes again.
+        git.text(&["config", "merge.conflictStyle", "diff3"])?;
+        git.text(&["config", "rerere.enabled", "true"])?;
+    }
+
     // Fixed committer and dates: the same queue gives the same commit ids.
     let mut cmd = git.command();
 
@@ -210,7 +217,7 @@ pub fn apply(git: &Git, queue: &Queue, fit: Fit) -> Result<()> {
         queue.upstream.name(),
         queue.upstream.version(),
         what_failed(git, &stderr)?.trim_end(),
-        how_to_continue(git.dir())
+        how_to_continue(git.dir(), fit)
     )
 }
 
@@ -220,10 +227,25 @@ fn what_failed(git: &Git, stderr: &str) -> Result<String> {
     let unmerged = git.text(&["diff", "--name-only", "--diff-filter=U"])?;
 
     if !unmerged.is_empty() {
-        return Ok(format!(
-            "The conflicts, marked in the files:\n{}",
-            git.text(&["diff", "--no-color", "--diff-filter=U"])?
-        ));
+        let mut text = String::from("The conflicts, marked in the files:\n");
+
+        for path in unmerged.lines() {
+            let marked = fs::read_to_string(git.dir().join(path)).unwrap_or_default();
+            let hunks = marked.lines().filter(|l| l.starts_with("<<<<<<< ")).count();
+
+            text.push_str(&format!("  {path}: {hunks}\n"));
+        }
+
+        let diff = git.text(&["diff", "--no-color", "--diff-filter=U"])?;
+        let shown: Vec<_> = diff.lines().take(MAX_REJECT_LINES).collect();
+
+        text.push_str(&format!("\n{}\n", shown.join("\n")));
+
+        if diff.lines().count() > MAX_REJECT_LINES {
+            text.push_str("... and more in the files\n");
+        }
+
+        return Ok(text);
     }
 
     let patch = git.internal_path("rebase-apply/patch")?;
@@ -261,15 +283,36 @@ fn what_failed(git: &Git, stderr: &str) -> Result<String> {
     Ok(text)
 }
 
-fn how_to_continue(dir: &Path) -> String {
+fn how_to_continue(dir: &Path, fit: Fit) -> String {
+    let (state, edit) = match fit {
+        Fit::Exact => (
+            "The hunks of this one that\n\
+             fit are in its files; each hunk that does not is in a *.rej file.",
+            "edit the files, delete the *.rej files",
+        ),
+        Fit::ThreeWay => (
+            "What of this one could be\n\
+             merged is in its files; what could not is between conflict markers, with what\n\
+             both sides come from between ||||||| and =======.",
+            "edit the files",
+        ),
+    };
+    let check = match fit {
+        Fit::Exact => "",
+        Fit::ThreeWay => {
+            "cargo check --locked --lib --tests --features ffi,internal,qlog\n                \
+             (what merges need not compile; mend with git commit --fixup=COMMIT\n                \
+             and git rebase -i --autosquash upstream)\n  "
+        }
+    };
+
     format!(
-        "The patches before it are commits in {0}. The hunks of this one that\n\
-         fit are in its files; each hunk that does not is in a *.rej file or\n\
-         between conflict markers.\n\
+        "The patches before it are commits in {0}. {state}\n\
          To continue:\n  \
            cd {0}\n  \
-           edit the files, delete the *.rej files\n  \
+           {edit}\n  \
            git add --all && git am --continue    (applies the patches after it too)\n  \
+           {check}\
            cargo xtask quiche export\n\
          To drop the patch: git am --skip. To start again: cargo xtask quiche unpack --force",
         dir.display()

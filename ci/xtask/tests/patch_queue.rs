@@ -648,12 +648,25 @@ fn bump_stops_at_a_conflict_and_can_be_continued() {
     let err = f.xtask_err(&["bump", "1.1.0"]);
     for promised in [
         "patch 2 of 3, b-second.patch (\"b: second\"), does not apply to quiche 1.1.0",
+        "src/lib.rs: 1",
         "// X",
+        "|||||||",
         "// ten",
         "git am --continue",
+        "cargo check",
     ] {
         assert!(err.contains(promised), "no {promised:?} in:\n{err}");
     }
+    assert!(!err.contains(".rej"), "{err}");
+    // What was before is at hand.
+    f.git(&[
+        "diff",
+        "--quiet",
+        "before",
+        "--",
+        "no-such-file",
+    ]);
+    f.git(&["merge-base", "--is-ancestor", "before-upstream", "before"]);
 
     f.write(
         "vendor/quiche/src/lib.rs",

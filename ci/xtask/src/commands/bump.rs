@@ -8,6 +8,7 @@ use anyhow::Result;
 
 use super::export;
 use super::Project;
+use crate::git::Git;
 use crate::patch::Message;
 use crate::vendor;
 use crate::vendor::Fit;
@@ -42,6 +43,10 @@ pub fn bump(project: &Project, version: &str) -> Result<()> {
     let name = queue.upstream.name().to_string();
     let checksum = project.source.checksum(&name, version)?;
 
+    // What was before, for `git diff before-upstream upstream` and `git range-diff`.
+    git.text(&["tag", "--force", "before", "HEAD"])?;
+    git.text(&["tag", "--force", "before-upstream", vendor::BASE])?;
+
     queue.upstream.set("Version", version);
     queue.upstream.set("Checksum", &checksum);
     vendor::check_out_base(&git, &project.source, &queue)?;
@@ -75,5 +80,32 @@ pub fn bump(project: &Project, version: &str) -> Result<()> {
 
     export(project)?;
     println!("next: `cargo xtask quiche test-each`, then commit quiche-patches/");
+
+    let places = pins(project, &name, &before)?;
+
+    if !places.is_empty() {
+        println!("{before} is still named in {}", places.join(", "));
+    }
+
     Ok(())
+}
+
+/// The manifests, lock files and pages that name the version `before`, as paths from the root.
+fn pins(project: &Project, name: &str, before: &str) -> Result<Vec<String>> {
+    let mut places = Vec::new();
+
+    // Fails where nothing is found, and where the project is no repository.
+    let found = Git::at(&project.root).output(&["grep", "-l", "-F", before])?;
+
+    for path in String::from_utf8_lossy(&found.stdout).lines() {
+        let is_kind = ["Cargo.toml", "Cargo.lock", ".md"]
+            .iter()
+            .any(|end| path.ends_with(end));
+
+        if is_kind && fs::read_to_string(project.root.join(path))?.contains(name) {
+            places.push(path.to_string());
+        }
+    }
+
+    Ok(places)
 }
