@@ -413,7 +413,10 @@ mod tests {
         assert_eq!(WORD.parse("1"), None);
         assert_eq!(WORD.max, 1.0);
         let packets = Param::packets("w", [1.0, 2.0, 8.0], "a window");
-        assert_eq!((packets.unit, packets.parse("8")), (Unit::Packets, Some(8.0)));
+        assert_eq!(
+            (packets.unit, packets.parse("8")),
+            (Unit::Packets, Some(8.0))
+        );
     }
 
     #[test]

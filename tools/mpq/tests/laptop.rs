@@ -278,8 +278,9 @@ fn netns_one_family_on_each_interface() {
     net.ip("addr add 2001:db8:1::2/64 dev wwan0");
     net.ip("-6 route add default via 2001:db8:1::1 dev wwan0");
     let [four, six] = [format!("{SERVER}:4433"), format!("[{SERVER_V6}]:4433")];
-    let both = ["--listen", &six];
-    let _server = Server::start_in(Some(&net.server), &dirs.www, &four, &both);
+    // Responses name no wildcards.
+    let both = ["--listen", "[::]:4433"];
+    let _server = Server::start_in(Some(&net.server), &dirs.www, "0.0.0.0:4433", &both);
     let url = format!("https://{four}/file.bin");
 
     let known = ["--connect-to", &four, "--connect-to", &six, &url];
