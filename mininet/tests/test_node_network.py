@@ -12,7 +12,7 @@ from built import find
 
 HERE = Path(__file__).parent
 # Without the programs that these would run: none comes so far.
-SCENARIO = HERE.parent / "scenarios/sim-two-links.toml"
+SCENARIO = HERE.parents[1] / "experiments/scenarios/sim-two-links.toml"
 
 pytestmark = [
     pytest.mark.netns,

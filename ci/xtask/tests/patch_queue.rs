@@ -659,13 +659,6 @@ fn bump_stops_at_a_conflict_and_can_be_continued() {
     }
     assert!(!err.contains(".rej"), "{err}");
     // What was before is at hand.
-    f.git(&[
-        "diff",
-        "--quiet",
-        "before",
-        "--",
-        "no-such-file",
-    ]);
     f.git(&["merge-base", "--is-ancestor", "before-upstream", "before"]);
 
     f.write(
