@@ -1,4 +1,6 @@
 """quic_path: what a path may be used for, by where it comes from; and why there is no second one."""
+import select
+import socket
 import threading
 
 import pytest
@@ -108,3 +110,69 @@ def test_why_a_client_that_can_has_one_path(make_nginx, mpq, server, why):
         done.set()
         poller.join()
     assert why in seen, seen
+
+
+class Forger(threading.Thread):
+    """Carries datagrams to nginx by the addresses that clients have, but some of `victim`'s as if from `forged`, where
+    nothing that comes back is read."""
+
+    EVERY = 3
+
+    def __init__(self, port: int, victim: str, forged: str):
+        super().__init__()
+        self.server = ("127.0.0.1", port)
+        self.victim = victim
+        self.front = bound("127.0.0.9")
+        self.forged = bound(forged)
+        self.back: dict[tuple[str, int], socket.socket] = {}
+        self.count = self.forgeries = 0
+        self.done = threading.Event()
+        self.start()
+
+    def run(self):
+        while not self.done.is_set():
+            for ready in select.select([self.front, *self.back.values()], [], [], 0.1)[0]:
+                data, sender = ready.recvfrom(65536)
+                if ready is self.front:
+                    self.carry(data, sender)
+                else:
+                    client = next(client for client, back in self.back.items() if back is ready)
+                    self.front.sendto(data, client)
+
+    def carry(self, data: bytes, client: tuple[str, int]):
+        if client not in self.back:
+            self.back[client] = bound(client[0])
+        out = self.back[client]
+        if client[0] == self.victim:
+            self.count += 1
+            if self.count % self.EVERY == 0:
+                self.forgeries += 1
+                out = self.forged
+        out.sendto(data, self.server)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.done.set()
+        self.join()
+        for each in (self.front, self.forged, *self.back.values()):
+            each.close()
+
+
+def bound(address: str) -> socket.socket:
+    out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    out.bind((address, 0))
+    return out
+
+
+def test_a_forged_address_is_not_judged(make_nginx, mpq):
+    """Who sends on a datagram of somebody else from a refused address does not end that client's path."""
+    nginx = make_nginx(server="quic_multipath on; quic_path refuse 127.0.0.5;", location="limit_rate 1m;")
+    with Forger(nginx.port, victim="127.0.0.3", forged="127.0.0.5") as forger:
+        url = f"https://127.0.0.9:{forger.front.getsockname()[1]}/3m.bin"
+        body, report = mpq.get(url, paths=("127.0.0.1", "127.0.0.3"))
+    assert body == (nginx.content / "www/3m.bin").read_bytes()
+    assert forger.forgeries > 0
+    assert status(nginx)["workers"][0]["paths_refused"] == 0
+    assert len(report["paths"]) == 2

@@ -100,7 +100,11 @@ ngx_quic_judge_paths(ngx_connection_t *c)
 
     for (i = 0; quiche_conn_path_stats(qc->conn, i, &stats) == 0; i++) {
 
-        if (!stats.active) {
+        /* whoever forged the address must not end the path of somebody else */
+
+        if (!stats.active
+            || stats.validation_state < NGX_QUIC_PATH_ADDRESS_VALIDATED)
+        {
             continue;
         }
 
