@@ -20,7 +20,7 @@ fn bench(name: &str) -> Bench {
 /// How long ago the oldest packet was sent that path 0 shall copy from path 1, in milliseconds.
 fn age_ms(bench: &mut Bench) -> Option<u128> {
     let order = bench.duplicate(0, 1)?;
-    Some((bench.now - order.sent_after).as_millis())
+    Some((bench.now - order.sent_after?).as_millis())
 }
 
 /// A copy is acknowledged in 20 ms and must gain 5 ms; the original is, 100 ms after it was sent.

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::Playback;
 use super::StreamKey;
 use crate::health::Health;
 use crate::registry::PathId;
@@ -50,8 +51,9 @@ impl PathState {
     }
 }
 
-/// The stream at the head of the send order.
-#[derive(Clone, Copy, Debug)]
+/// A stream that has something to send: the head of the send order, or the next one after those
+/// that were skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadStream {
     /// Which stream.
     pub key: StreamKey,
@@ -59,41 +61,56 @@ pub struct HeadStream {
     pub urgency: u8,
     /// Served in turns with others of its urgency (RFC 9218).
     pub incremental: bool,
-    /// Bytes in the send buffer that were never sent.
+    /// Bytes in the send buffer that are to be sent, for the first time or again.
     pub unsent_bytes: u64,
-    /// Bytes sent and not acked.
+    /// Bytes from the first that was not acked to the last that was sent.
     pub unacked_bytes: u64,
+    /// Bytes that the application wrote so far.
+    pub written_bytes: u64,
     /// The application ended the stream.
     pub fin: bool,
-    /// The whole length, where the application announced it.
+    /// The whole length, where the application announced it; no less than what it wrote.
     pub announced_bytes: Option<u64>,
     /// When it should be delivered.
     pub deadline: Option<Instant>,
 }
 
+impl HeadStream {
+    /// What the application will still write, as far as it is known.
+    pub fn unwritten_bytes(&self) -> Option<u64> {
+        if self.fin {
+            return Some(0);
+        }
+        Some(self.announced_bytes?.saturating_sub(self.written_bytes))
+    }
+}
+
 /// The connection's send state, kept by the transport as counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Connection {
-    /// k: bytes ready and never sent.
+    /// k: bytes of streams and DATAGRAM frames that are ready to be sent, for the first time or
+    /// again.
     pub unsent_bytes: u64,
-    /// The same by urgency.
+    /// Those of streams by urgency.
     pub unsent_by_urgency_bytes: [u64; URGENCIES],
-    /// What connection flow control still allows.
+    /// What connection flow control still allows the application to write.
     pub flow_control_room_bytes: u64,
-    /// What the send buffer still takes.
+    /// What the application may write at once: what the send buffer takes, and flow control allows.
     pub send_buffer_room_bytes: u64,
-    /// How much may wait behind a hole at the receiver: the peer's limit less the highest byte
-    /// acked in order.
+    /// How much may wait behind a hole at the receiver: the peer's limit for the connection less
+    /// what was acked in order, of all streams.
     pub reassembly_room_bytes: u64,
-    /// The stream at the head of the send order, if there is one.
+    /// The stream that is asked about. In other calls, the head of the send order if there is one.
     pub head: Option<HeadStream>,
-    /// More will follow the bytes that are ready: the application said so, or it wrote all it was
-    /// allowed to.
+    /// More will follow the bytes that are ready: the application wrote all it was allowed to, or
+    /// has not ended the stream that is asked about, unless all that it announced is there.
     pub more_expected: bool,
     /// Bytes sent so far, of whatever kind.
     pub sent_bytes: u64,
     /// Bytes of them that were copies of stream data in flight on another path.
     pub copied_bytes: u64,
+    /// What the client reported last about its playback.
+    pub playback: Option<Playback>,
 }
 
 impl Connection {
@@ -104,6 +121,12 @@ impl Connection {
         } else {
             self.unsent_bytes
         }
+    }
+
+    /// The bytes to be sent of streams of this urgency and more urgent ones.
+    pub fn unsent_up_to(&self, urgency: u8) -> u64 {
+        let end = (usize::from(urgency) + 1).min(URGENCIES);
+        self.unsent_by_urgency_bytes[..end].iter().sum()
     }
 }
 

@@ -8,6 +8,7 @@ use mpq_decision::sched::Ask;
 use mpq_decision::sched::Chosen;
 use mpq_decision::sched::Connection;
 use mpq_decision::sched::CopyOrder;
+use mpq_decision::sched::Moment;
 use mpq_decision::sched::Pick;
 use mpq_decision::sched::Scheduler;
 use mpq_decision::sched::StreamKey;
@@ -71,8 +72,13 @@ impl Bench {
     /// Whether path `spare` shall carry copies of what `from` has in flight.
     pub fn duplicate(&mut self, spare: u64, from: u64) -> Option<CopyOrder> {
         let view = View::new(&self.paths, &self.connection);
-        self.scheduler
-            .duplicate(self.now, &view, PathId(spare), PathId(from))
+        self.scheduler.duplicate(
+            self.now,
+            &view,
+            PathId(spare),
+            PathId(from),
+            Moment::NothingNew,
+        )
     }
 
     pub fn sends_on(&mut self, ask: Ask) -> u64 {
