@@ -428,6 +428,17 @@ pub struct Chosen {
     tail: bool,
 }
 
+/// A scheduler from elsewhere, without copies of the tail.
+impl From<Box<dyn Scheduler>> for Chosen {
+    fn from(scheduler: Box<dyn Scheduler>) -> Self {
+        Chosen {
+            listens: scheduler.listens(),
+            scheduler,
+            tail: false,
+        }
+    }
+}
+
 impl Scheduler for Chosen {
     fn pick(&mut self, now: Instant, view: &View, ask: &Ask) -> Pick {
         self.scheduler.pick(now, view, ask)
