@@ -14,6 +14,8 @@
 //!
 //! To add a scheduler: one file here, and one line in [`SCHEDULERS`].
 
+mod measure;
+mod opportunistic;
 mod tail;
 mod view;
 
@@ -352,19 +354,36 @@ pub trait Scheduler: fmt::Debug + Send + Sync {
     }
 }
 
-/// A scheduler that can be chosen by name.
+/// A scheduler that can be chosen by name, and all that `--help` and a manual say about it.
 #[derive(Debug)]
 pub struct Entry {
     /// The name in configuration files and on command lines.
     pub name: &'static str,
     /// One line for `--help`.
     pub summary: &'static str,
+    /// What it tries to do, in a sentence or two.
+    pub idea: &'static str,
     /// The document that defines it.
     pub source: &'static str,
+    /// When it sends where, in the symbols of the source, steps parted by "; ".
+    pub rule: &'static str,
+    /// When it is the right choice.
+    pub use_when: &'static str,
+    /// What it gets wrong.
+    pub wrong: &'static str,
+    /// Where it departs from the source, or what it takes for what the source leaves open.
+    pub deviations: &'static [&'static str],
     /// Its parameters; see [`Choice`].
     pub params: &'static [Param],
     /// Makes a fresh scheduler for one connection.
     pub new: fn(&Settings) -> Box<dyn Scheduler>,
+}
+
+impl Entry {
+    /// The file that has it, from the project's root.
+    pub fn file(&self) -> String {
+        format!("src/sched/{}.rs", self.name.replace('-', "_"))
+    }
 }
 
 impl Listed for Entry {
@@ -385,6 +404,12 @@ table_of_files! {
     pub const SCHEDULERS: &[Entry] = [
         min_rtt,
         ecf,
+        blest,
+        otias,
+        round_robin,
+        cost_aware,
+        redundant,
+        xlink,
     ];
 }
 
@@ -394,12 +419,15 @@ pub type Choice = crate::params::Choice<Entry>;
 impl Choice {
     /// A fresh scheduler, for one connection.
     pub fn scheduler(&self) -> Chosen {
-        let tail = tail::PARAM.name;
+        let is_on = |param: Param| {
+            self.settings().has(param.name) && self.settings().word(param.name) == "on"
+        };
         let scheduler = (self.entry().new)(self.settings());
         Chosen {
             listens: scheduler.listens(),
             scheduler,
-            tail: self.settings().has(tail) && self.settings().word(tail) == "on",
+            opportunistic: is_on(opportunistic::PARAM),
+            tail: is_on(tail::PARAM),
         }
     }
 }
@@ -418,12 +446,15 @@ pub fn by_name(text: &str) -> Result<Chosen, InvalidChoice> {
     Ok(text.parse::<Choice>()?.scheduler())
 }
 
-/// A scheduler, as a [`Choice`] wants it: with copies of the tail or without.
+/// A scheduler, as a [`Choice`] wants it: with copies of the tail and of what blocks flow control, or
+/// without.
 #[derive(Debug)]
 pub struct Chosen {
     scheduler: Box<dyn Scheduler>,
     /// Whether the scheduler is told of events.
     listens: bool,
+    /// Whether what blocks flow control is copied where the scheduler orders nothing.
+    opportunistic: bool,
     /// Whether the tail is copied where the scheduler orders nothing.
     tail: bool,
 }
@@ -453,10 +484,13 @@ impl Scheduler for Chosen {
         moment: Moment,
     ) -> Option<CopyOrder> {
         let order = self.scheduler.duplicate(now, view, spare, from, moment);
-        if order.is_none() && self.tail && moment == Moment::NothingNew {
-            return tail::copy(now, view, spare, from);
+        if order.is_some() || moment == Moment::BeforeNew {
+            return order;
         }
-        order
+        let opportunistic = || opportunistic::copy(now, view, spare, from);
+        let tail = || tail::copy(now, view, spare, from);
+        let blocking = self.opportunistic.then(opportunistic).flatten();
+        blocking.or_else(|| self.tail.then(tail).flatten())
     }
 
     fn copies_first(&self) -> bool {

@@ -161,6 +161,26 @@ impl<'a> View<'a> {
         }
     }
 
+    /// The backup paths that better ones hide, for a scheduler that knows when they are needed all
+    /// the same; `None` if they are shown anyhow, or there are none that deliver.
+    pub fn backups(&self) -> Option<View<'a>> {
+        if self.tier != Some(Tier::Available) {
+            return None;
+        }
+        let mut shown = 0;
+        for (at, path) in self.registry.iter().enumerate() {
+            if path.tier() == Some(Tier::Backup) {
+                shown |= 1u64.checked_shl(at as u32).unwrap_or(0);
+            }
+        }
+        let view = View {
+            tier: Some(Tier::Backup),
+            shown,
+            ..*self
+        };
+        view.paths().next().map(|_| view)
+    }
+
     /// The paths to choose from: those of the best tier, in path ID order.
     pub fn paths(&self) -> impl Iterator<Item = &'a PathState> + Clone {
         let (tier, shown) = (self.tier, self.shown);

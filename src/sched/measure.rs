@@ -1,0 +1,77 @@
+//! What schedulers ask of a path: its round-trip time and rate, whether it can take what is asked,
+//! and what ends a wait if none can.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use super::Ask;
+use super::Pick;
+use super::View;
+use crate::registry::PathState;
+
+/// The smoothed RTT; unmeasured paths sort after all measured ones.
+pub(super) fn srtt(path: &PathState) -> Duration {
+    path.rtt.map_or(Duration::MAX, |rtt| rtt.smoothed)
+}
+
+/// How long the pacer still holds the path.
+pub(super) fn held(path: &PathState, now: Instant) -> Duration {
+    path.pacing_release.map_or(Duration::ZERO, |release| {
+        release.saturating_duration_since(now)
+    })
+}
+
+/// The rate that the path is worth: as delivered, else a window in a round trip. None without an
+/// RTT sample.
+pub(super) fn rate_bytes_per_sec(path: &PathState) -> Option<u64> {
+    let by_window = |rtt: Duration| {
+        let rate = u128::from(path.cwnd_bytes) * 1_000_000_000 / rtt.as_nanos().max(1);
+        u64::try_from(rate).unwrap_or(u64::MAX)
+    };
+    let srtt = path.rtt?.smoothed;
+    Some(
+        path.delivery_rate_bytes_per_sec
+            .unwrap_or_else(|| by_window(srtt)),
+    )
+}
+
+/// How many bytes the path carries in `time` at `rate` bytes per second.
+pub(super) fn bytes_in(time: Duration, rate_bytes_per_sec: u64) -> u64 {
+    let bytes = time.as_nanos().saturating_mul(rate_bytes_per_sec.into()) / 1_000_000_000;
+    bytes.try_into().unwrap_or(u64::MAX)
+}
+
+/// The room a path must have for what is asked.
+pub(super) fn need_bytes(path: &PathState, view: &View, ask: &Ask) -> u64 {
+    match ask {
+        Ask::New { .. } => path.mss_bytes.min(view.connection().unsent_bytes).max(1),
+        Ask::Retransmit { .. } => path.mss_bytes,
+        Ask::Datagram { len_bytes } => u64::from(*len_bytes).max(1),
+    }
+}
+
+/// Whether window and pacer let the path take what is asked now.
+pub(super) fn is_open(path: &PathState, now: Instant, view: &View, ask: &Ask) -> bool {
+    path.room_bytes() >= need_bytes(path, view, ask) && held(path, now).is_zero()
+}
+
+/// The answer when no path is open: wait for the first pacer, or for an acknowledgment.
+pub(super) fn wait(now: Instant, view: &View, ask: &Ask) -> Pick {
+    let paced = view
+        .paths()
+        .filter(|path| path.room_bytes() >= need_bytes(path, view, ask))
+        .filter(|path| !held(path, now).is_zero())
+        .min_by_key(|path| path.pacing_release);
+    let full = || view.paths().min_by_key(|path| srtt(path));
+    match (paced, paced.or_else(full)) {
+        (Some(path), _) => Pick::Wait {
+            on: path.id,
+            until: path.pacing_release,
+        },
+        (None, Some(path)) => Pick::Wait {
+            on: path.id,
+            until: None,
+        },
+        (None, None) => Pick::None,
+    }
+}
