@@ -300,3 +300,31 @@ fn no_wait_for_a_path_that_is_open() {
     bench.connection.unsent_bytes = 1;
     assert_eq!(bench.sends_on(NEW), 1);
 }
+
+/// 25 kB in 10 ms are 750 kB in 300, which a window has to have beside nine packets on the slow path
+/// and the next one.
+#[test]
+fn a_small_window_is_not_blocked() {
+    let bench = |name| {
+        let mut bench = Bench::new(name, &[(10, 0), (300, 0)]);
+        for (id, cwnd_bytes, in_flight_bytes) in [(0, 25_000, 25_000), (1, 12_000, 9 * MSS)] {
+            let path = bench.path(id);
+            path.rtt.as_mut().unwrap().var = Duration::ZERO;
+            path.cwnd_bytes = cwnd_bytes;
+            path.in_flight_bytes = in_flight_bytes;
+        }
+        bench.connection.more_expected = true;
+        bench
+    };
+    let needs = 750_000 + 10 * MSS;
+    for (window, name, waits) in [
+        (needs - 1, "ecf", true),
+        (needs, "ecf", false),
+        (needs - 1, "ecf:window=off", false),
+    ] {
+        let mut bench = bench(name);
+        bench.connection.reassembly_room_bytes = window;
+        let pick = bench.pick(NEW);
+        assert_eq!(matches!(pick, Pick::Wait { .. }), waits, "{name}");
+    }
+}

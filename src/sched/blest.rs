@@ -11,8 +11,8 @@
 //! send on s if lambda X <= W - (packet + fl_s), else wait for f
 //! ```
 //!
-//! with the least and the greatest smoothed RTT of the last ten seconds, and X at most what f's rate
-//! carries in that time. Lambda moves with what became of it: 0.04 up when the window was blocked and
+//! with the least and the greatest smoothed RTT of the last ten seconds, and X at most what the
+//! greatest rate of f in these carries in that time. Lambda moves with what became of it: 0.04 up when the window was blocked and
 //! the oldest packet was on a slower path, else 0.01 down, once in a round trip of the fast path.
 
 use std::time::Duration;
@@ -22,6 +22,8 @@ use super::measure;
 use super::measure::srtt;
 use super::min_rtt::MinRtt;
 use super::opportunistic;
+use super::seen::Range;
+use super::seen::Seen;
 use super::tail;
 use super::Ask;
 use super::Entry;
@@ -30,7 +32,6 @@ use super::Pick;
 use super::Scheduler;
 use super::View;
 use crate::params::Param;
-use crate::path_map::PathMap;
 use crate::registry::PathState;
 
 /// Lambda is counted in hundredths.
@@ -48,9 +49,6 @@ const LAMBDA_DOWN: u64 = 1;
 /// Round trips that a slow start is thought to go on.
 const SLOW_START_ROUNDS: u128 = 16;
 
-/// Half of the time for which an RTT is remembered.
-const SPAN: Duration = Duration::from_secs(5);
-
 /// The entry in [`SCHEDULERS`](super::SCHEDULERS).
 pub const ENTRY: Entry = Entry {
     name: "blest",
@@ -64,8 +62,8 @@ pub const ENTRY: Entry = Entry {
     wrong: "it protects the window, not the end of a transfer: with a window of several megabytes it \
             never waits, and is min-rtt with its last packet on the slowest path",
     deviations: &[
-        "X is at most what the fast path delivers in that time: by Reno's growth 31 round trips of 20 \
-         packets are 1.56 MB where 10 Mbit/s carry 375 kB",
+        "X is at most what the greatest rate of the last 10 s carries in that time: by Reno's growth 31 \
+         round trips of 20 packets are 1.56 MB where 10 Mbit/s carry 375 kB",
         "the least and the greatest RTT are those of the last 10 s; the kernel's are for ever",
         "lambda rises when flow control blocks while the oldest packet in flight is on a slower path; \
          the kernel's rises with its opportunistic retransmissions",
@@ -83,7 +81,7 @@ pub const ENTRY: Entry = Entry {
     new: |settings| {
         Box::new(Blest {
             min_rtt: MinRtt::default(),
-            ranges: PathMap::default(),
+            seen: Seen::default(),
             lambda: (settings.get("lambda") * HUNDRED as f64).round() as u64,
             adapted: None,
             blocked: false,
@@ -96,7 +94,7 @@ pub const ENTRY: Entry = Entry {
 struct Blest {
     min_rtt: MinRtt,
 
-    ranges: PathMap<Range>,
+    seen: Seen,
 
     /// In hundredths.
     lambda: u64,
@@ -108,53 +106,20 @@ struct Blest {
     blocked: bool,
 }
 
-/// The least and the greatest smoothed RTT of a path, of this span and the one before.
-#[derive(Clone, Copy, Debug)]
-struct Range {
-    began: Instant,
-    now: (Duration, Duration),
-    before: (Duration, Duration),
-}
-
-impl Range {
-    fn new(now: Instant, srtt: Duration) -> Self {
-        Range {
-            began: now,
-            now: (srtt, srtt),
-            before: (srtt, srtt),
-        }
-    }
-
-    fn see(&mut self, now: Instant, srtt: Duration) {
-        if now.saturating_duration_since(self.began) >= SPAN {
-            (self.began, self.before, self.now) = (now, self.now, (srtt, srtt));
-        }
-        self.now = (self.now.0.min(srtt), self.now.1.max(srtt));
-    }
-
-    fn min(&self) -> Duration {
-        self.now.0.min(self.before.0)
-    }
-
-    fn max(&self) -> Duration {
-        self.now.1.max(self.before.1)
-    }
-}
-
 /// How long a packet on the path is under way, with what is there already.
 fn linger(path: &PathState, srtt: Duration, range: &Range) -> Duration {
     let full = path.in_flight_bytes.saturating_add(path.mss_bytes);
     let cwnd = path.cwnd_bytes.max(1);
-    let spread = range.max().saturating_sub(range.min()).as_nanos();
+    let spread = range.most_rtt().saturating_sub(range.least_rtt()).as_nanos();
     let part = spread.saturating_mul(full.min(cwnd).into()) / u128::from(cwnd);
     let part = Duration::from_nanos(part.try_into().unwrap_or(u64::MAX));
-    srtt.max(range.min().saturating_add(part))
+    srtt.max(range.least_rtt().saturating_add(part))
 }
 
 /// What Reno sends on the path in `time`.
 fn reno_bytes(path: &PathState, time: Duration, range: &Range) -> u128 {
     let mss = u128::from(path.mss_bytes);
-    let rtt = (range.min().as_nanos() + range.max().as_nanos()) / 2;
+    let rtt = (range.least_rtt().as_nanos() + range.most_rtt().as_nanos()) / 2;
     let rounds = time.as_nanos() / rtt.max(1) + 1;
     let cwnd = u128::from(path.cwnd_bytes) / mss;
     if path.in_slow_start() {
@@ -167,18 +132,9 @@ fn reno_bytes(path: &PathState, time: Duration, range: &Range) -> u128 {
 }
 
 impl Blest {
-    /// Keeps the ranges of the RTTs, and lambda, up to date.
+    /// Keeps what the paths have shown, and lambda, up to date.
     fn observe(&mut self, now: Instant, view: &View, fast: Duration) {
-        for path in view.paths() {
-            let Some(rtt) = path.rtt else { continue };
-            match self.ranges.get_mut(path.id) {
-                Some(range) => range.see(now, rtt.smoothed),
-                None => {
-                    self.ranges.insert(path.id, Range::new(now, rtt.smoothed));
-                }
-            }
-        }
-
+        self.seen.look(now, view);
         let due = self
             .adapted
             .is_none_or(|at| now.saturating_duration_since(at) >= fast);
@@ -198,14 +154,14 @@ impl Blest {
     /// Whether data on `slow` would block the window for what `fast` can send.
     fn blocks(&self, slow: &PathState, fast: &PathState, view: &View) -> bool {
         let (Some(slow_range), Some(fast_range), Some(rtt)) = (
-            self.ranges.get(slow.id),
-            self.ranges.get(fast.id),
+            self.seen.of(slow.id),
+            self.seen.of(fast.id),
             slow.rtt,
         ) else {
             return false;
         };
         let time = linger(slow, rtt.smoothed, slow_range);
-        let rate = measure::rate_bytes_per_sec(fast).unwrap_or(u64::MAX);
+        let rate = self.seen.rate(fast);
         let bytes = reno_bytes(fast, time, fast_range).min(measure::bytes_in(time, rate).into());
         let expected = bytes.saturating_mul(self.lambda.into()) / u128::from(HUNDRED);
         let held = slow.in_flight_bytes.saturating_add(slow.mss_bytes);
@@ -264,6 +220,7 @@ impl Scheduler for Blest {
 
 #[cfg(test)]
 mod tests {
+    use super::super::seen::tests::range;
     use super::*;
     use crate::registry::PathId;
     use crate::registry::Rtt;
@@ -275,15 +232,6 @@ mod tests {
         path.rtt = Some(Rtt::first(MS * srtt_ms));
         path.cwnd_bytes = cwnd_packets * 1200;
         path
-    }
-
-    fn range(min_ms: u32, max_ms: u32) -> Range {
-        let bounds = (MS * min_ms, MS * max_ms);
-        Range {
-            began: Instant::now(),
-            now: bounds,
-            before: bounds,
-        }
     }
 
     #[test]
@@ -318,16 +266,5 @@ mod tests {
         assert_eq!(linger(&slow, MS * 310, &range(200, 400)), MS * 310);
         slow.in_flight_bytes = 50 * 1200;
         assert_eq!(linger(&slow, MS * 250, &range(200, 400)), MS * 400);
-    }
-
-    #[test]
-    fn an_episode_is_forgotten() {
-        let start = Instant::now();
-        let mut range = Range::new(start, MS * 100);
-        range.see(start + MS * 1000, MS * 900);
-        range.see(start + MS * 9000, MS * 110);
-        assert_eq!((range.min(), range.max()), (MS * 100, MS * 900));
-        range.see(start + MS * 14_000, MS * 120);
-        assert_eq!((range.min(), range.max()), (MS * 110, MS * 120));
     }
 }

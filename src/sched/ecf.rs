@@ -18,18 +18,27 @@
 //!
 //! By urgency (RFC 9218): k is what is to be sent of the stream that asks, and of those that are
 //! more urgent or take turns with it. While the stream has more than it could write, k has no end,
-//! and ECF is min-RTT. A stream that is urgent or nearly done does not wait for the slow path to
+//! and ECF is min-RTT. But nothing goes to s if the faster paths can fill the receiver's window before
+//! it is acknowledged, by the greatest rates r of the last ten seconds, which is BLEST's purpose:
+//!
+//! ```text
+//! sum r_i (srtt_s + rttvar_s) > W - (packet + in flight on s)
+//! ```
+//!
+//! A stream that is urgent or nearly done does not wait for the slow path to
 //! come out even: x_F is k, and delta is none. What waits so leaves the slow path to the next
 //! stream ([`Pick::Skip`]), if flow control has room for both.
 
 use std::time::Instant;
 
+use super::measure;
 use super::measure::held;
 use super::measure::is_open;
 use super::measure::srtt;
 use super::min_rtt;
 use super::min_rtt::MinRtt;
 use super::opportunistic;
+use super::seen::Seen;
 use super::tail;
 use super::Ask;
 use super::Entry;
@@ -62,6 +71,7 @@ pub const ENTRY: Entry = Entry {
         "all paths that are faster than s are counted together, and every open path is asked about, \
          so that with three paths the two fast ones share the end",
         "delta is the larger rttvar; the kernel has twice that",
+        "a slow path gets nothing that could block the receiver's window for the faster ones",
         "k counts by stream and urgency; the paper has the connection's bytes",
         "a stream of urgency 0 or 1, or with little left, waits by the plain comparison of the times, \
          without delta, beta and the second condition",
@@ -82,6 +92,11 @@ pub const ENTRY: Entry = Entry {
             [0.0, 54.0, 100_000.0],
             "the same for streams with so little left; 54 are 64 KiB; ours",
         ),
+        Param::choice(
+            "window",
+            &["on", "off"],
+            "whether a slow path is left alone that would block the receiver's window; ours",
+        ),
         tail::PARAM,
         opportunistic::PARAM,
     ],
@@ -90,6 +105,7 @@ pub const ENTRY: Entry = Entry {
             beta: (settings.get("beta") * THOUSAND as f64).round() as u128,
             urgent: settings.get("urgent") as u8,
             short_packets: settings.get("short") as u64,
+            heeds_window: settings.word("window") == "on",
             ..Ecf::default()
         })
     },
@@ -104,6 +120,8 @@ pub(super) struct Ecf {
     beta: u128,
     urgent: u8,
     short_packets: u64,
+    heeds_window: bool,
+    seen: Seen,
 
     /// The last decision was to wait.
     waiting: bool,
@@ -119,6 +137,8 @@ impl Default for Ecf {
             beta: THOUSAND / 4,
             urgent: 1,
             short_packets: 54,
+            heeds_window: true,
+            seen: Seen::default(),
             waiting: false,
             wake: None,
         }
@@ -163,17 +183,17 @@ impl Faster {
 }
 
 impl Ecf {
-    /// What the stream that asks needs; `None` without an end in sight.
-    fn demand(&self, view: &View, mss_bytes: u64) -> Option<Demand> {
+    /// What the stream that asks needs, [`u64::MAX`] without an end in sight.
+    fn demand(&self, view: &View, mss_bytes: u64) -> Demand {
         let connection = view.connection();
         let Some(head) = &connection.head else {
-            return (!connection.more_expected).then_some(Demand {
-                bytes: connection.unsent_bytes,
+            return Demand {
+                bytes: connection.unsent_or_more(),
                 hasty: false,
                 has_others: false,
-            });
+            };
         };
-        let unwritten = head.unwritten_bytes()?;
+        let unwritten = head.unwritten_bytes().unwrap_or(u64::MAX);
         let more_urgent = match head.urgency {
             0 => 0,
             urgency => connection.unsent_up_to(urgency - 1),
@@ -184,11 +204,25 @@ impl Ecf {
             false => more_urgent.saturating_add(head.unsent_bytes),
         };
         let rest = head.unsent_bytes.saturating_add(unwritten);
-        Some(Demand {
+        Demand {
             bytes: ready.saturating_add(unwritten),
             hasty: head.urgency <= self.urgent || rest <= self.short_packets * mss_bytes,
             has_others: connection.unsent_bytes > ready,
-        })
+        }
+    }
+
+    /// Whether the faster paths can fill the receiver's window before something sent on `slow` is
+    /// acknowledged.
+    fn blocks(&self, slow: &PathState, view: &View) -> bool {
+        let Some(rtt) = slow.rtt else {
+            return false;
+        };
+        let held = slow.in_flight_bytes.saturating_add(slow.mss_bytes);
+        let window = view.connection().reassembly_room_bytes;
+        let faster = view.paths().filter(|path| srtt(path) < rtt.smoothed);
+        let rate = faster.fold(0, |sum: u64, path| sum.saturating_add(self.seen.rate(path)));
+        let time = rtt.smoothed.saturating_add(rtt.var);
+        measure::bytes_in(time, rate) > window.saturating_sub(held)
     }
 
     /// Whether what is to be sent is done sooner if the path `slow` is left alone.
@@ -206,6 +240,9 @@ impl Ecf {
         let faster = Faster::than(slow, now, view);
         if faster.rate == 0 {
             return false;
+        }
+        if self.heeds_window && self.blocks(slow, view) {
+            return true;
         }
         let k = u128::from(demand.bytes);
         let done = |bytes: u128| ((bytes + faster.cwnd_bytes) << RATE_BITS) / faster.rate;
@@ -237,15 +274,15 @@ impl Scheduler for Ecf {
         let (Ask::New { .. }, Pick::Send { path, .. }) = (ask, pick) else {
             return pick;
         };
+        if self.heeds_window {
+            self.seen.look(now, view);
+        }
         let measured = view.paths().filter(|path| path.rtt.is_some());
         let fast = measured.clone().min_by_key(|path| srtt(path));
         let (Some(fast), Some(mut slow)) = (fast, view.path(path)) else {
             return pick;
         };
-        let Some(demand) = self.demand(view, fast.mss_bytes) else {
-            self.waiting = false;
-            return pick;
-        };
+        let demand = self.demand(view, fast.mss_bytes);
         let release = fast.pacing_release.filter(|release| *release > now);
         // Something must end the wait: an ack, or the pacer. One with room has been passed over for
         // an equal one.

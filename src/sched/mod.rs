@@ -16,6 +16,7 @@
 
 mod measure;
 mod opportunistic;
+mod seen;
 mod tail;
 mod view;
 

@@ -46,6 +46,7 @@ impl Bench {
         }
         let connection = Connection {
             unsent_bytes: 1 << 24,
+            reassembly_room_bytes: 1 << 40,
             ..Connection::default()
         };
         let scheduler = sched::by_name(name).unwrap();

@@ -220,9 +220,10 @@ fn an_unknown_scheduler_lists_those_that_exist() {
 }
 
 /// The pages with what `mpq` prints, and how many such parts each has.
-const PAGES: [(&str, usize); 3] = [
+const PAGES: [(&str, usize); 4] = [
     ("docs/mpq.md", 2),
     ("docs/controllers.md", 3),
+    ("docs/schedulers.md", 4),
     ("docs/paths.md", 2),
 ];
 
