@@ -10,9 +10,12 @@ use common::MSS;
 use std::time::Duration;
 
 use mpq_decision::registry::Rtt;
+use mpq_decision::sched::Ask;
 use mpq_decision::sched::HeadStream;
+use mpq_decision::sched::PathSet;
 use mpq_decision::sched::Pick;
 use mpq_decision::sched::StreamKey;
+use mpq_decision::sched::Why;
 use mpq_decision::PathId;
 
 /// A full fast path of 10 ms and 25 kB, a slow one of 300 ms and 12 kB with room, no variation.
@@ -326,5 +329,34 @@ fn a_small_window_is_not_blocked() {
         bench.connection.reassembly_room_bytes = window;
         let pick = bench.pick(NEW);
         assert_eq!(matches!(pick, Pick::Wait { .. }), waits, "{name}");
+    }
+}
+
+/// The fast path has 29,000 bytes in flight of a window that was cut to 20,000: it has room for a
+/// packet of 1,200 after 10,200/20,000 of 10 ms, and the acknowledgment comes 10 ms later.
+#[test]
+fn what_was_lost_waits_for_the_fast_path() {
+    for name in ["ecf", "blest"] {
+        let pick = |slow_us: u64, from: u64, why| {
+            let mut bench = Bench::new(name, &[(10, 0), (20, 50)]);
+            bench.path(0).cwnd_bytes = 20_000;
+            bench.path(0).in_flight_bytes = 29_000;
+            bench.path(1).rtt = Some(Rtt::first(Duration::from_micros(slow_us)));
+            bench.pick(Ask::Retransmit {
+                stream: StreamKey(0),
+                from: PathId(from),
+                tried: PathSet::default(),
+                why,
+            })
+        };
+        let wait = Pick::Wait {
+            on: PathId(0),
+            until: None,
+        };
+        assert_eq!(pick(15_101, 0, Why::Lost), wait, "{name}");
+        assert!(matches!(pick(15_100, 0, Why::Lost), Pick::Send { .. }));
+        assert!(matches!(pick(300_000, 0, Why::Moved), Pick::Send { .. }));
+        // Of what the slow path lost there may be more than the fast one carries in long.
+        assert!(matches!(pick(300_000, 1, Why::Lost), Pick::Send { .. }));
     }
 }

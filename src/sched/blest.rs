@@ -179,9 +179,12 @@ impl Scheduler for Blest {
         };
         self.observe(now, view, srtt(fast));
 
-        let (Ask::New { .. }, Pick::Send { path, .. }) = (ask, pick) else {
+        let Pick::Send { path, .. } = pick else {
             return pick;
         };
+        if !matches!(ask, Ask::New { .. }) {
+            return measure::wait_with_loss(now, view, ask, path).unwrap_or(pick);
+        }
         let release = fast.pacing_release.filter(|release| *release > now);
         // Something must end the wait: an ack, or the pacer. One with room has been passed over for
         // an equal one.

@@ -25,6 +25,8 @@
 //! sum r_i (srtt_s + rttvar_s) > W - (packet + in flight on s)
 //! ```
 //!
+//! What was lost waits for the path of least RTT if its acknowledgment comes sooner so.
+//!
 //! A stream that is urgent or nearly done does not wait for the slow path to
 //! come out even: x_F is k, and delta is none. What waits so leaves the slow path to the next
 //! stream ([`Pick::Skip`]), if flow control has room for both.
@@ -271,9 +273,12 @@ impl Scheduler for Ecf {
     fn pick(&mut self, now: Instant, view: &View, ask: &Ask) -> Pick {
         self.wake = None;
         let pick = self.min_rtt.pick(now, view, ask);
-        let (Ask::New { .. }, Pick::Send { path, .. }) = (ask, pick) else {
+        let Pick::Send { path, .. } = pick else {
             return pick;
         };
+        if !matches!(ask, Ask::New { .. }) {
+            return measure::wait_with_loss(now, view, ask, path).unwrap_or(pick);
+        }
         if self.heeds_window {
             self.seen.look(now, view);
         }

@@ -7,6 +7,9 @@ use std::time::Instant;
 use super::Ask;
 use super::Pick;
 use super::View;
+use super::Why;
+use crate::health::Health;
+use crate::registry::PathId;
 use crate::registry::PathState;
 
 /// The smoothed RTT; unmeasured paths sort after all measured ones.
@@ -74,4 +77,37 @@ pub(super) fn wait(now: Instant, view: &View, ask: &Ask) -> Pick {
         },
         (None, None) => Pick::None,
     }
+}
+
+/// The answer if what the path of least RTT lost had better wait for it than be sent on `path`,
+/// because its acknowledgment comes sooner so. Else what the receiver holds back for it waits for a
+/// slow path. What another path lost may be more than the fast one carries in long.
+pub(super) fn wait_with_loss(now: Instant, view: &View, ask: &Ask, path: PathId) -> Option<Pick> {
+    let Ask::Retransmit {
+        from,
+        why: Why::Lost,
+        ..
+    } = ask
+    else {
+        return None;
+    };
+    let slow = view.path(path)?;
+    let measured = view.paths().filter(|path| path.rtt.is_some());
+    let fast = measured
+        .min_by_key(|path| srtt(path))
+        .filter(|path| path.id == *from && path.health == Health::Healthy)?;
+    let release = fast.pacing_release.filter(|release| *release > now);
+    let can_end = fast.in_flight_bytes > 0 || release.is_some();
+    if !can_end || is_open(fast, now, view, ask) {
+        return None;
+    }
+    // Until the window, cut by the loss, has room again.
+    let cwnd = u128::from(fast.cwnd_bytes.max(1));
+    let full = u128::from(fast.in_flight_bytes) + u128::from(fast.mss_bytes);
+    let drain = (srtt(fast).as_nanos()).saturating_mul(full.saturating_sub(cwnd)) / cwnd;
+    let back = srtt(fast).as_nanos() + drain + held(fast, now).as_nanos();
+    (back < srtt(slow).as_nanos()).then_some(Pick::Wait {
+        on: fast.id,
+        until: release,
+    })
 }

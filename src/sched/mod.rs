@@ -466,6 +466,7 @@ impl From<Box<dyn Scheduler>> for Chosen {
         Chosen {
             listens: scheduler.listens(),
             scheduler,
+            opportunistic: false,
             tail: false,
         }
     }

@@ -199,6 +199,12 @@ impl<'a> View<'a> {
         self.paths().find(|path| path.id == id)
     }
 
+    /// A path that a scheduler may send on, by ID: one that is shown, or a backup path.
+    pub fn usable(&self, id: PathId) -> Option<&'a PathState> {
+        self.path(id)
+            .or_else(|| self.backups().and_then(|backups| backups.path(id)))
+    }
+
     /// Any path that still exists, shown or not: for looking at where data went.
     pub fn any_path(&self, id: PathId) -> Option<&'a PathState> {
         self.registry.get(id)
@@ -267,6 +273,33 @@ mod tests {
             break_it(&mut path);
             assert_eq!(path.tier(), None);
         }
+    }
+
+    #[test]
+    fn backups_can_be_used_beside_available_paths() {
+        let mut registry = Registry::new();
+        for id in 0..4 {
+            registry.add(PathId(id), 1200).validated = true;
+        }
+        registry.get_mut(PathId(1)).unwrap().peer_status = Status::Backup;
+        registry.get_mut(PathId(2)).unwrap().health = Health::Suspect;
+        let connection = Connection::default();
+
+        let view = View::new(&registry, &connection);
+        let backups = view.backups().unwrap();
+        let ids: Vec<u64> = backups.paths().map(|path| path.id.0).collect();
+        assert_eq!((ids, backups.tier()), (vec![1], Some(Tier::Backup)));
+        let usable = [0, 1, 2, 3].map(|id| view.usable(PathId(id)).is_some());
+        assert_eq!(usable, [true, true, false, true]);
+
+        // Where it is shown anyhow, or failed, there is none.
+        registry.get_mut(PathId(1)).unwrap().health = Health::Failed;
+        assert!(View::new(&registry, &connection).backups().is_none());
+        registry.get_mut(PathId(1)).unwrap().health = Health::Healthy;
+        for id in [0, 3] {
+            registry.get_mut(PathId(id)).unwrap().health = Health::Suspect;
+        }
+        assert!(View::new(&registry, &connection).backups().is_none());
     }
 
     #[test]

@@ -1,18 +1,85 @@
 //! What the two ends of a connection send and read.
 //!
-//! A request is a stream of eight bytes: how many are wanted, [`ENDLESS`] for no end. The response
-//! is so many bytes on the same stream. An upload is a stream of the data itself, and so is what a
+//! A request is a stream of eight bytes: how many are wanted, [`ENDLESS`] for no end. What a
+//! client tells the server besides follows: its [`Hints`]. The response is so many bytes on the same
+//! stream. An upload is a stream of the data itself, and so is what a
 //! flow sends the other way.
 
 use std::sync::LazyLock;
+use std::time::Duration;
+use std::time::Instant;
 
 use quiche::Connection;
+use quiche::QoeReport;
 
 /// A response without an end.
 pub const ENDLESS: u64 = u64::MAX;
 
-/// Bytes of a request.
+/// Bytes of a request without hints, and of one with them.
 const REQUEST_BYTES: usize = 8;
+const HINTED_BYTES: usize = REQUEST_BYTES + 9;
+
+/// quiche's number for the first urgency of RFC 9218, as its HTTP/3 has it.
+const FIRST_URGENCY: u8 = 124;
+
+/// RFC 9218's.
+const DEFAULT_URGENCY: u8 = 3;
+
+/// A byte or a number that says nothing.
+const UNSAID: u8 = u8::MAX;
+const UNKNOWN: u32 = u32::MAX;
+
+/// What a client tells the server of a request, as HTTP fields would. Times in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hints {
+    /// RFC 9218's, 0 to 7.
+    pub urgency: Option<u8>,
+    /// From the request's arrival until the response should be there.
+    pub deadline_ms: Option<u32>,
+    /// How long playback lasts with what the client has.
+    pub buffered_ms: Option<u32>,
+}
+
+impl Hints {
+    fn to_bytes(self) -> [u8; HINTED_BYTES - REQUEST_BYTES] {
+        let mut bytes = [UNSAID; HINTED_BYTES - REQUEST_BYTES];
+        bytes[0] = self.urgency.unwrap_or(UNSAID);
+        bytes[1..5].copy_from_slice(&self.deadline_ms.unwrap_or(UNKNOWN).to_be_bytes());
+        bytes[5..9].copy_from_slice(&self.buffered_ms.unwrap_or(UNKNOWN).to_be_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Hints> {
+        let bytes: [u8; HINTED_BYTES - REQUEST_BYTES] = bytes.try_into().ok()?;
+        let number = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four"));
+        Some(Hints {
+            urgency: Some(bytes[0]).filter(|urgency| *urgency != UNSAID),
+            deadline_ms: Some(number(1)).filter(|ms| *ms != UNKNOWN),
+            buffered_ms: Some(number(5)).filter(|ms| *ms != UNKNOWN),
+        })
+    }
+
+    /// What the server makes of them, before it writes the response.
+    fn apply(self, quic: &mut Connection, stream: u64, bytes: u64, now: Instant) {
+        // A stream that is gone needs no hints.
+        if let Some(urgency) = self.urgency {
+            let _ = quic.stream_priority(stream, FIRST_URGENCY + urgency.min(7), false);
+        }
+        if bytes != ENDLESS {
+            let _ = quic.stream_announce(stream, bytes);
+        }
+        if let Some(ms) = self.deadline_ms {
+            let deadline = now + Duration::from_millis(ms.into());
+            let _ = quic.stream_deadline(stream, deadline);
+        }
+        if let Some(ms) = self.buffered_ms {
+            quic.report_qoe(QoeReport {
+                buffered: Duration::from_millis(ms.into()),
+                ..QoeReport::default()
+            });
+        }
+    }
+}
 
 /// Written and read at a time.
 const CHUNK: usize = 64 << 10;
@@ -38,12 +105,13 @@ fn content(stream: u64, offset: u64, n: usize) -> &'static [u8] {
 
 /// A stream that is being written.
 struct Outgoing {
+    urgency: u8,
     stream: u64,
     offset: u64,
     left: u64,
 }
 
-/// The streams that an end is writing, in the order in which they began.
+/// The streams that an end is writing, the most urgent first, else in the order in which they began.
 #[derive(Default)]
 pub struct Sender {
     streams: Vec<Outgoing>,
@@ -52,11 +120,19 @@ pub struct Sender {
 impl Sender {
     /// Begins to write `bytes` on `stream`.
     pub fn start(&mut self, stream: u64, bytes: u64) {
-        self.streams.push(Outgoing {
+        self.start_at(DEFAULT_URGENCY, stream, bytes);
+    }
+
+    /// The same for a stream of some urgency.
+    fn start_at(&mut self, urgency: u8, stream: u64, bytes: u64) {
+        let at = self.streams.partition_point(|out| out.urgency <= urgency);
+        let out = Outgoing {
+            urgency,
             stream,
             offset: 0,
             left: bytes,
-        });
+        };
+        self.streams.insert(at, out);
     }
 
     /// Writes as much as the connection takes.
@@ -126,10 +202,23 @@ impl Received {
     }
 }
 
-/// Sends a request for `bytes` on a stream of its own.
-pub fn request(quic: &mut Connection, stream: u64, bytes: u64) -> quiche::Result<()> {
-    quic.stream_send(stream, &bytes.to_be_bytes(), true)
-        .map(drop)
+/// Sends a request for `bytes` on a stream of its own, with hints if there are any.
+pub fn request(
+    quic: &mut Connection,
+    stream: u64,
+    bytes: u64,
+    hints: Option<Hints>,
+) -> quiche::Result<()> {
+    let mut request = [0; HINTED_BYTES];
+    request[..REQUEST_BYTES].copy_from_slice(&bytes.to_be_bytes());
+    let length = match hints {
+        Some(hints) => {
+            request[REQUEST_BYTES..].copy_from_slice(&hints.to_bytes());
+            HINTED_BYTES
+        }
+        None => REQUEST_BYTES,
+    };
+    quic.stream_send(stream, &request[..length], true).map(drop)
 }
 
 /// Reads everything that is there into `received`. `on_data` hears of each stream's bytes.
@@ -167,6 +256,7 @@ pub fn serve(
     scratch: &mut Vec<u8>,
     received: &mut Received,
     sender: &mut Sender,
+    now: Instant,
 ) {
     while let Some(stream) = quic.stream_readable_next() {
         let is_bidirectional = stream & 2 == 0;
@@ -174,11 +264,19 @@ pub fn serve(
             read_stream(quic, stream, scratch, received, &mut |_, _| ());
             continue;
         }
-        let mut request = [0; REQUEST_BYTES + 1];
+        let mut request = [0; HINTED_BYTES + 1];
         // A request fits in every first packet, so it comes in one piece.
-        if let Ok((REQUEST_BYTES, _)) = quic.stream_recv(stream, &mut request) {
-            let bytes = request[..REQUEST_BYTES].try_into().expect("eight bytes");
-            sender.start(stream, u64::from_be_bytes(bytes));
+        if let Ok((length @ (REQUEST_BYTES | HINTED_BYTES), _)) =
+            quic.stream_recv(stream, &mut request)
+        {
+            let (bytes, hints) = request[..length].split_at(REQUEST_BYTES);
+            let bytes = u64::from_be_bytes(bytes.try_into().expect("eight bytes"));
+            let hints = Hints::from_bytes(hints);
+            if let Some(hints) = hints {
+                hints.apply(quic, stream, bytes, now);
+            }
+            let urgency = hints.and_then(|hints| hints.urgency);
+            sender.start_at(urgency.unwrap_or(DEFAULT_URGENCY), stream, bytes);
         }
     }
 }
@@ -200,6 +298,20 @@ mod tests {
         received.take(4, &bytes, true);
         assert_eq!(received.wrong, Some((4, 1123)));
         assert_eq!(received.finished, [(0, 10), (4, 1500)]);
+    }
+
+    #[test]
+    fn hints_come_back_as_they_were() {
+        let none = Hints::default();
+        let some = Hints {
+            urgency: Some(5),
+            deadline_ms: Some(2000),
+            buffered_ms: Some(0),
+        };
+        for hints in [none, some] {
+            assert_eq!(Hints::from_bytes(&hints.to_bytes()), Some(hints));
+        }
+        assert_eq!(Hints::from_bytes(&[]), None);
     }
 
     #[test]

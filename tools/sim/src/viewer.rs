@@ -4,6 +4,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use mpq_dash::abr;
+use mpq_dash::buffer::State;
 use mpq_dash::mpd::Representation;
 use mpq_dash::player::Action;
 use mpq_dash::player::Fetch;
@@ -16,6 +17,7 @@ use quiche::Connection;
 use quiche::Shutdown;
 
 use crate::app;
+use crate::app::Hints;
 use crate::scenario::Dash;
 
 /// Pause between packets that keep a connection which waits for the buffer to drain, as in
@@ -70,6 +72,7 @@ pub struct Viewer {
     /// In the order in which they were made.
     requests: Vec<Request>,
     init_bytes: u64,
+    reports: bool,
     has_mpd: bool,
     /// When the player is to be asked again, besides after the end of a response.
     ask_at: Option<Instant>,
@@ -86,6 +89,7 @@ impl Viewer {
             player,
             requests: vec![Request::new(None, dash.mpd.value.0)],
             init_bytes: dash.init.value.0,
+            reports: dash.report,
             has_mpd: false,
             ask_at: None,
             ping_at: began + PING_EVERY,
@@ -138,7 +142,17 @@ impl Viewer {
         }
         for request in self.requests.iter_mut().filter(|r| r.stream.is_none()) {
             // Credit for streams comes in packets, after which there is another step.
-            if app::request(quic, *next_stream, request.total_bytes).is_err() {
+            let hints = self.reports.then(|| {
+                let buffered = self.player.buffer().level().as_millis();
+                let buffered_ms = u32::try_from(buffered).unwrap_or(u32::MAX - 1);
+                let is_playing = self.player.buffer().state() == State::Playing;
+                Hints {
+                    urgency: None,
+                    deadline_ms: is_playing.then_some(buffered_ms),
+                    buffered_ms: Some(buffered_ms),
+                }
+            });
+            if app::request(quic, *next_stream, request.total_bytes, hints).is_err() {
                 break;
             }
             request.stream = Some(*next_stream);

@@ -7,9 +7,11 @@ use mpq_wire::model::Nanos;
 
 use super::World;
 use crate::app;
+use crate::app::Hints;
 use crate::failure::Failure;
 use crate::host::Host;
 use crate::host::NEVER;
+use crate::scenario::Requests;
 use crate::scenario::Way;
 use crate::viewer;
 
@@ -86,7 +88,7 @@ impl World<'_> {
             }
             (false, Way::Down) => {
                 let (received, sender) = (&mut host.received, &mut host.sender);
-                app::serve(&mut host.quic, &mut self.scratch, received, sender);
+                app::serve(&mut host.quic, &mut self.scratch, received, sender, now);
                 host.sender.pump(&mut host.quic);
                 self.take_uploads(host);
             }
@@ -179,13 +181,24 @@ impl World<'_> {
             state.is_main_done = true;
             return NEVER;
         }
+        if let Some(beside) = flow.beside.as_ref().filter(|_| !state.has_beside) {
+            // The limit on streams is above one.
+            let hints = beside.hints();
+            if app::request(&mut host.quic, state.next_stream, app::ENDLESS, hints).is_ok() {
+                state.has_beside = true;
+                state.next_stream += 4;
+                state.next_request = self.now + beside.lead.value.0.as_nanos() as Nanos;
+            }
+        }
         if state.request.is_some() {
             return NEVER;
         }
         if state.next_request > self.now {
             return state.next_request;
         }
-        match app::request(&mut host.quic, state.next_stream, bytes) {
+        let hints = flow.requests.as_ref().and_then(Requests::hints);
+        let hints = hints.or(flow.announce.then(Hints::default));
+        match app::request(&mut host.quic, state.next_stream, bytes, hints) {
             Ok(()) => {
                 state.request = Some((state.next_stream, self.now));
                 state.next_stream += 4;
