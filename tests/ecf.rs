@@ -342,10 +342,12 @@ fn what_was_lost_waits_for_the_fast_path() {
             bench.path(0).cwnd_bytes = 20_000;
             bench.path(0).in_flight_bytes = 29_000;
             bench.path(1).rtt = Some(Rtt::first(Duration::from_micros(slow_us)));
+            let mut tried = PathSet::default();
+            tried.insert(PathId(from));
             bench.pick(Ask::Retransmit {
                 stream: StreamKey(0),
                 from: PathId(from),
-                tried: PathSet::default(),
+                tried,
                 why,
             })
         };

@@ -85,13 +85,14 @@ pub(super) fn wait(now: Instant, view: &View, ask: &Ask) -> Pick {
 pub(super) fn wait_with_loss(now: Instant, view: &View, ask: &Ask, path: PathId) -> Option<Pick> {
     let Ask::Retransmit {
         from,
+        tried,
         why: Why::Lost,
         ..
     } = ask
     else {
         return None;
     };
-    let slow = view.path(path)?;
+    let slow = view.path(path).filter(|slow| !tried.contains(slow.id))?;
     let measured = view.paths().filter(|path| path.rtt.is_some());
     let fast = measured
         .min_by_key(|path| srtt(path))

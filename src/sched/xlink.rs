@@ -9,12 +9,9 @@
 //! T1 <= dt <= T2: if srtt + rttvar > dt for a path with data in flight
 //! ```
 //!
-//! Late is what is in flight for longer than
-//!
-//! ```text
-//! dt < T1: max(20 ms, 1.1 least srtt)
-//! else:    1.1 min(srtt + 4 rttvar, max(2 least srtt, 40 ms)), of the path that carries it
-//! ```
+//! Late is what its own path should have had acknowledged, in flight for longer than
+//! max(20 ms, 1.1 (srtt + 4 rttvar)). By the RTT of the fastest path, all that a slower one carries
+//! would be late.
 //!
 //! The oldest goes first, each packet once. The budget is a bucket: a share of what is sent, three
 //! times as much while dt < T1, and no more than a burst at once. Reports come from outside: all they
@@ -23,7 +20,6 @@
 use std::time::Duration;
 use std::time::Instant;
 
-use super::measure::srtt;
 use super::min_rtt::MinRtt;
 use super::opportunistic;
 use super::tail;
@@ -43,11 +39,8 @@ use crate::registry::PathState;
 /// A report that is older says nothing.
 const STALE: Duration = Duration::from_secs(2);
 
-/// Nothing is late sooner, when the viewer is about to stall.
+/// Nothing is late sooner.
 const LEAST_AGE: Duration = Duration::from_millis(20);
-
-/// Nothing is late sooner otherwise, unless its own path says so.
-const LEAST_CALM_AGE: Duration = Duration::from_millis(40);
 
 /// Factor of the budget while the viewer is about to stall.
 const URGENT_SHARE: u64 = 3;
@@ -69,7 +62,8 @@ pub const ENTRY: Entry = Entry {
             originals, slow paths and all",
     deviations: &[
         "the thresholds are times; the paper has percentiles of what its clients report",
-        "what is late follows from RTTs; the paper repeats all that is in flight, in order of streams",
+        "what is late follows from the RTT of its path; the paper repeats all that is in flight, in order \
+         of streams",
         "the budget is ours, and holds whatever is reported",
         "the deadline of a stream counts like the play time left",
     ],
@@ -190,17 +184,10 @@ impl Xlink {
     }
 
     /// The age from which what `from` carries is late.
-    fn late_from(&self, from: &PathState, view: &View) -> Option<Duration> {
-        let least = view.paths().map(srtt).min()?;
-        let tenth_more = |time: Duration| time.saturating_add(time / 10);
-        Some(match self.gate {
-            Gate::Urgent => tenth_more(least).max(LEAST_AGE),
-            _ => {
-                let rtt = from.rtt?;
-                let own = rtt.smoothed.saturating_add(rtt.var.saturating_mul(4));
-                tenth_more(own.min(least.saturating_mul(2).max(LEAST_CALM_AGE)))
-            }
-        })
+    fn late_from(from: &PathState) -> Option<Duration> {
+        let rtt = from.rtt?;
+        let own = rtt.smoothed.saturating_add(rtt.var.saturating_mul(4));
+        Some(own.saturating_add(own / 10).max(LEAST_AGE))
     }
 
     /// What may still be copied.
@@ -255,7 +242,7 @@ impl Scheduler for Xlink {
         let (spare, from) = (view.path(spare)?, view.any_path(from)?);
         let budget_bytes = self.budget_bytes(view, spare.mss_bytes);
         let oldest = from.oldest_unacked_eliciting_sent?;
-        let late_from = self.late_from(from, view)?;
+        let late_from = Self::late_from(from)?;
         let due = oldest.checked_add(late_from)?;
         if due > now {
             self.wake = Some(self.wake.map_or(due, |wake| wake.min(due)));
