@@ -1,18 +1,21 @@
 //! What the two ends of a connection send and read.
 //!
-//! A request is a stream of eight bytes: how many are wanted, [`ENDLESS`] for no end. The response
-//! is so many bytes on the same stream. An upload is a stream of the data itself, and so is what a
+//! A request is a stream of eight bytes: how many are wanted, [`ENDLESS`] for no end; and of what a
+//! player says of its playback (CTA-5004), if it does. The response is so many bytes on the same stream. An upload is a stream of the data itself, and so is what a
 //! flow sends the other way.
 
 use std::sync::LazyLock;
+use std::time::Instant;
 
+use mpq_cmcd::Cmcd;
+use mpq_driver::playback;
 use quiche::Connection;
 
 /// A response without an end.
 pub const ENDLESS: u64 = u64::MAX;
 
-/// Bytes of a request.
-const REQUEST_BYTES: usize = 8;
+/// Bytes of a request's number.
+const NUMBER_BYTES: usize = 8;
 
 /// Written and read at a time.
 const CHUNK: usize = 64 << 10;
@@ -99,6 +102,8 @@ pub struct Received {
     pub wrong: Option<(u64, u64)>,
     /// How far each stream that goes on was read.
     offsets: Vec<(u64, u64)>,
+    /// Requests that have not come to their end, by stream.
+    requests: Vec<(u64, Vec<u8>)>,
 }
 
 impl Received {
@@ -126,10 +131,11 @@ impl Received {
     }
 }
 
-/// Sends a request for `bytes` on a stream of its own.
-pub fn request(quic: &mut Connection, stream: u64, bytes: u64) -> quiche::Result<()> {
-    quic.stream_send(stream, &bytes.to_be_bytes(), true)
-        .map(drop)
+/// Sends a request for `bytes` on a stream of its own, and with it what a player says, which may be
+/// nothing.
+pub fn request(quic: &mut Connection, stream: u64, bytes: u64, said: &str) -> quiche::Result<()> {
+    let request = [&bytes.to_be_bytes(), said.as_bytes()].concat();
+    quic.stream_send(stream, &request, true).map(drop)
 }
 
 /// Reads everything that is there into `received`. `on_data` hears of each stream's bytes.
@@ -161,12 +167,13 @@ fn read_stream(
     }
 }
 
-/// Reads requests, and begins the responses; reads what else the client sends.
+/// Reads requests that have come at `now`, and begins the responses; reads what else the client sends.
 pub fn serve(
     quic: &mut Connection,
     scratch: &mut Vec<u8>,
     received: &mut Received,
     sender: &mut Sender,
+    now: Instant,
 ) {
     while let Some(stream) = quic.stream_readable_next() {
         let is_bidirectional = stream & 2 == 0;
@@ -174,13 +181,42 @@ pub fn serve(
             read_stream(quic, stream, scratch, received, &mut |_, _| ());
             continue;
         }
-        let mut request = [0; REQUEST_BYTES + 1];
-        // A request fits in every first packet, so it comes in one piece.
-        if let Ok((REQUEST_BYTES, _)) = quic.stream_recv(stream, &mut request) {
-            let bytes = request[..REQUEST_BYTES].try_into().expect("eight bytes");
-            sender.start(stream, u64::from_be_bytes(bytes));
+        let Some(request) = read_request(quic, stream, scratch, &mut received.requests) else {
+            continue;
+        };
+        let Some((number, said)) = request.split_first_chunk::<NUMBER_BYTES>() else {
+            continue;
+        };
+        let bytes = u64::from_be_bytes(*number);
+        let mut cmcd = Cmcd::default();
+        if cmcd.read(said) {
+            playback::report(quic, stream, &cmcd, now);
         }
+        if bytes != ENDLESS {
+            playback::announce(quic, stream, bytes);
+        }
+        sender.start(stream, bytes);
     }
+}
+
+/// A request once it is there as a whole.
+fn read_request(
+    quic: &mut Connection,
+    stream: u64,
+    scratch: &mut Vec<u8>,
+    requests: &mut Vec<(u64, Vec<u8>)>,
+) -> Option<Vec<u8>> {
+    scratch.resize(CHUNK, 0);
+    while let Ok((n, fin)) = quic.stream_recv(stream, scratch) {
+        let before = requests.iter().position(|(id, _)| *id == stream);
+        let mut request = before.map_or_else(Vec::new, |at| requests.swap_remove(at).1);
+        request.extend_from_slice(&scratch[..n]);
+        if fin {
+            return Some(request);
+        }
+        requests.push((stream, request));
+    }
+    None
 }
 
 #[cfg(test)]

@@ -86,7 +86,7 @@ impl World<'_> {
             }
             (false, Way::Down) => {
                 let (received, sender) = (&mut host.received, &mut host.sender);
-                app::serve(&mut host.quic, &mut self.scratch, received, sender);
+                app::serve(&mut host.quic, &mut self.scratch, received, sender, now);
                 host.sender.pump(&mut host.quic);
                 self.take_uploads(host);
             }
@@ -185,7 +185,7 @@ impl World<'_> {
         if state.next_request > self.now {
             return state.next_request;
         }
-        match app::request(&mut host.quic, state.next_stream, bytes) {
+        match app::request(&mut host.quic, state.next_stream, bytes, "") {
             Ok(()) => {
                 state.request = Some((state.next_stream, self.now));
                 state.next_stream += 4;
