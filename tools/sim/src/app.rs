@@ -246,4 +246,37 @@ mod tests {
             assert!(received.wrong.is_some(), "{stream} {offset}");
         }
     }
+
+    /// A request is served once all of it is there, whatever a player says with it.
+    #[test]
+    fn a_request_in_pieces() {
+        let mut pipe = quiche::test_utils::Pipe::new("cubic").unwrap();
+        pipe.handshake().unwrap();
+        let (mut received, mut sender) = (Received::default(), Sender::default());
+        let said = "bl=2000,dl=86400000,bs,nor=\"2.m4s\"".as_bytes();
+        let whole = [&1000u64.to_be_bytes()[..], said].concat();
+        for (piece, fin) in [
+            (&whole[..5], false),
+            (&whole[5..20], false),
+            (&whole[20..], true),
+        ] {
+            assert!(sender.streams.is_empty());
+            pipe.client.stream_send(0, piece, fin).unwrap();
+            pipe.advance().unwrap();
+            let mut scratch = Vec::new();
+            let now = Instant::now();
+            serve(
+                &mut pipe.server,
+                &mut scratch,
+                &mut received,
+                &mut sender,
+                now,
+            );
+        }
+        assert_eq!(
+            (sender.streams[0].stream, sender.streams[0].left),
+            (0, 1000)
+        );
+        assert!(received.requests.is_empty());
+    }
 }
