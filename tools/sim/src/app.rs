@@ -221,7 +221,10 @@ fn read_request(
 
 #[cfg(test)]
 mod tests {
+    use quiche::test_utils::Pipe;
+
     use super::*;
+    use crate::identity;
 
     #[test]
     fn a_wrong_byte_is_found_and_named() {
@@ -250,7 +253,15 @@ mod tests {
     /// A request is served once all of it is there, whatever a player says with it.
     #[test]
     fn a_request_in_pieces() {
-        let mut pipe = quiche::test_utils::Pipe::new("cubic").unwrap();
+        let settings = mpq_driver::TransportSettings::default();
+        let config = |tls: Result<_, _>| {
+            let mut config = settings.to_quiche_with_tls(tls.unwrap()).unwrap();
+            config.verify_peer(false);
+            config
+        };
+        let mut client = config(identity::client_tls());
+        let mut server = config(identity::server_tls());
+        let mut pipe = Pipe::with_client_and_server_config(&mut client, &mut server).unwrap();
         pipe.handshake().unwrap();
         let (mut received, mut sender) = (Received::default(), Sender::default());
         let said = "bl=2000,dl=86400000,bs,nor=\"2.m4s\"".as_bytes();
