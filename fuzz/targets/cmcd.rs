@@ -18,7 +18,11 @@ fuzz_target!(|input: &[u8]| {
         for ms in [cmcd.buffer_ms, cmcd.duration_ms, cmcd.deadline_ms] {
             assert!(ms.unwrap_or(0) <= MAX_MS);
         }
-        for kbps in [cmcd.bitrate_kbps, cmcd.throughput_kbps, cmcd.top_bitrate_kbps] {
+        for kbps in [
+            cmcd.bitrate_kbps,
+            cmcd.throughput_kbps,
+            cmcd.top_bitrate_kbps,
+        ] {
             assert!(kbps.unwrap_or(0) <= MAX_KBPS);
         }
 

@@ -178,7 +178,7 @@ mod tests {
             next_object: None,
         };
         let session = ("cmcd-session", r#"sf=d,sid="a\"b\\",st=v"#.to_owned());
-        assert_eq!(fields.headers(), [session.clone()]);
+        assert_eq!(fields.headers(), std::slice::from_ref(&session));
         fields.cmcd.is_startup = true;
         fields.cmcd.was_starved = true;
         assert_eq!(

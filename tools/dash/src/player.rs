@@ -107,7 +107,7 @@ pub struct Fetch {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Send this request, then call [`Player::next`] again.
-    Fetch(Fetch),
+    Fetch(Box<Fetch>),
     /// Call [`Player::next`] again after the next report of an outstanding request, or at `until`.
     Wait {
         /// `None` when only a report can change anything.
@@ -511,7 +511,7 @@ impl Player {
             received_bytes: 0,
         });
         self.throughput.on_request(now);
-        TrackAction::Fetch(fetch)
+        TrackAction::Fetch(Box::new(fetch))
     }
 
     /// What a track's request may say.
@@ -785,7 +785,7 @@ enum Choice {
 }
 
 enum TrackAction {
-    Fetch(Fetch),
+    Fetch(Box<Fetch>),
     WaitUntil(Duration),
     Nothing,
 }

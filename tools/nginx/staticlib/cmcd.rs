@@ -85,7 +85,10 @@ mod tests {
         assert_eq!(read("sid=\"x\"", 0), 0);
         assert_eq!(read("bl=100,dl=0,mtp=500", 0), 1);
         assert_eq!(read("t=1&CMCD=bs%2Csu", 1), 1);
-        assert_eq!(unsafe { ngx_quic_read_cmcd(&mut playback, std::ptr::null(), 0, 0) }, 0);
+        assert_eq!(
+            unsafe { ngx_quic_read_cmcd(&mut playback, std::ptr::null(), 0, 0) },
+            0
+        );
         assert_eq!((playback.buffer_ms, playback.bitrate_kbps), (100, 3000));
         assert_eq!((playback.deadline_ms, playback.throughput_kbps), (0, 500));
         assert_eq!((playback.is_startup, playback.was_starved), (1, 1));

@@ -287,7 +287,7 @@ impl Playback<'_, '_> {
                 .next(Instant::now())
                 .map_err(|e| failure(TRUNCATED, e))?;
             match action {
-                Action::Fetch(fetch) => self.start(fetch)?,
+                Action::Fetch(fetch) => self.start(*fetch)?,
                 Action::Wait { until } => return Ok(Some(until)),
                 Action::Done => return Ok(None),
             }
