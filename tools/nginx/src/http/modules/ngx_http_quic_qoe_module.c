@@ -193,16 +193,17 @@ ngx_http_quic_qoe_handler(ngx_http_request_t *r)
 
     qs = r->connection->quic;
 
-    if (qs == NULL) {
+    if (qs == NULL || (qs->playback == NULL && r->args.len == 0)) {
+        return NGX_DECLINED;
+    }
+
+    if (!ngx_http_quic_qoe_enabled(r)) {
+        /* "Host" came after what was read, and led to another server */
+        qs->playback = NULL;
         return NGX_DECLINED;
     }
 
     if (qs->playback == NULL) {
-
-        if (r->args.len == 0 || !ngx_http_quic_qoe_enabled(r)) {
-            return NGX_DECLINED;
-        }
-
         ngx_http_quic_qoe_read(r, &r->args, 1);
     }
 
