@@ -83,14 +83,14 @@ pub struct Cmcd {
 }
 
 impl Cmcd {
-    /// Whether playback stands, or stood since the request before.
+    /// Whether playback stands. One that ran dry and has something again goes on.
     pub fn is_stalled(&self) -> bool {
-        self.is_startup || self.was_starved
+        self.is_startup || self.was_starved && self.buffered_ms() == 0
     }
 
     /// Whether something is said of the playback, and not only of what is asked for.
     pub fn has_playback(&self) -> bool {
-        self.buffer_ms.is_some() || self.is_stalled()
+        self.buffer_ms.is_some() || self.is_startup || self.was_starved
     }
 
     /// What is buffered, milliseconds: nothing, where a player that stands does not say.

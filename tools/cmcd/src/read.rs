@@ -238,8 +238,9 @@ mod tests {
     fn playback_is_what_a_scheduler_acts_on() {
         assert!(!read("br=1,d=2,dl=3,mtp=4,ot=v").has_playback());
         assert!(read("bl=0").has_playback() && !read("bl=0").is_stalled());
-        for stalled in ["su", "bs", "bl=100,bs"] {
+        for stalled in ["su", "bs", "bl=0,bs", "bl=100,su"] {
             assert!(read(stalled).has_playback() && read(stalled).is_stalled());
         }
+        assert!(!read("bl=100,bs").is_stalled());
     }
 }

@@ -77,11 +77,16 @@ def test_report_reaches_the_scheduler(nginx):
 
 def test_query_argument(nginx):
     server = nginx()
-    for path in ["/hello.txt?CMCD=bl%3D100%2Cbs%2Cdl%3D0%2Csid%3D%22a%2Cbl%3D7%22", "/hello.txt?a=b&CMCD=bl=100,dl=0,su&c"]:
+    for path in ["/hello.txt?CMCD=bl%3D100%2Csu%2Cdl%3D0%2Csid%3D%22a%2Cbl%3D7%22", "/hello.txt?a=b&CMCD=bl=100,dl=0,su&c"]:
         assert h3.fetch(server.port, path).status == 200
+    # What ran dry and has something again does not stand.
+    for said, stalled in [("bl=100,bs", 0), ("bl=0,bs", 1), ("bs", 1)]:
+        assert h3.fetch(server.port, f"/hello.txt?CMCD={said}").status == 200
+        assert told(server).pop().endswith(f" {stalled}"), said
     # Fields come first, if there are any.
     assert h3.fetch(server.port, "/hello.txt?CMCD=bl=100,dl=7", headers={"cmcd-request": "bl=200"}).status == 200
-    assert told(server) == ["/hello.txt 100 - 0 - 1"] * 2 + ["/hello.txt 200 - - - 0"]
+    assert told(server) == ["/hello.txt 100 - 0 - 1"] * 2 + [
+        "/hello.txt 100 - - - 0", "/hello.txt 0 - - - 1", "/hello.txt - - - - 1", "/hello.txt 200 - - - 0"]
 
 
 def test_log_after_an_internal_redirect(nginx):

@@ -106,6 +106,10 @@ typedef struct {
     int                            starved;          /* bs */
 } ngx_quic_playback_t;
 
+/* one that ran dry and has something again goes on */
+#define ngx_quic_is_stalled(p)                                                \
+    ((p)->startup || ((p)->starved && (p)->buffer_ms <= 0))
+
 
 struct ngx_quic_stream_s {
     ngx_rbtree_node_t              node;

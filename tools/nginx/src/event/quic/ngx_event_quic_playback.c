@@ -31,7 +31,7 @@ ngx_quic_report_playback(ngx_connection_t *c, ngx_quic_playback_t *playback)
         return;
     }
 
-    stalled = playback->startup || playback->starved;
+    stalled = ngx_quic_is_stalled(playback);
 
     if (playback->buffer_ms >= 0 || stalled) {
 

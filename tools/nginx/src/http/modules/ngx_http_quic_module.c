@@ -587,8 +587,7 @@ ngx_http_quic_json_connection(u_char *p, u_char *last, ngx_quic_status_t *st,
                          ngx_max(playback->buffer_ms, 0),
                          ngx_max(playback->bitrate_kbps, 0),
                          ngx_max(playback->throughput_kbps, 0),
-                         (playback->startup || playback->starved)
-                         ? "true" : "false");
+                         ngx_quic_is_stalled(playback) ? "true" : "false");
 
     } else {
         p = ngx_slprintf(p, last, "\"qoe\": null, ");

@@ -260,7 +260,7 @@ ngx_http_quic_qoe_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
             break;
 
         default: /* NGX_HTTP_QUIC_QOE_STALLED */
-            value = playback->startup || playback->starved;
+            value = ngx_quic_is_stalled(playback);
             break;
         }
     }
