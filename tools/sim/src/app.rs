@@ -1,23 +1,25 @@
 //! What the two ends of a connection send and read.
 //!
-//! A request is a stream of eight bytes: how many are wanted, [`ENDLESS`] for no end. What a
-//! client tells the server besides follows: its [`Hints`]. The response is so many bytes on the same
-//! stream. An upload is a stream of the data itself, and so is what a
-//! flow sends the other way.
+//! A request is a stream of eight bytes: how many are wanted, [`ENDLESS`] for no end; and of what a
+//! client tells the server besides, its [`Hints`]. The response is so many bytes on the same stream.
+//! An upload is a stream of the data itself, and so is what a flow sends the other way.
 
 use std::sync::LazyLock;
-use std::time::Duration;
 use std::time::Instant;
 
+use mpq_cmcd::Cmcd;
+use mpq_cmcd::Fields;
+use mpq_driver::playback;
 use quiche::Connection;
-use quiche::QoeReport;
 
 /// A response without an end.
 pub const ENDLESS: u64 = u64::MAX;
 
-/// Bytes of a request without hints, and of one with them.
-const REQUEST_BYTES: usize = 8;
-const HINTED_BYTES: usize = REQUEST_BYTES + 9;
+/// A session's name for the server, as long as a real one.
+const SESSION_ID: &str = "00000000-0000-4000-8000-000000000000";
+
+/// Bytes of a request's number.
+const NUMBER_BYTES: usize = 8;
 
 /// quiche's number for the first urgency of RFC 9218, as its HTTP/3 has it.
 const FIRST_URGENCY: u8 = 124;
@@ -25,60 +27,28 @@ const FIRST_URGENCY: u8 = 124;
 /// RFC 9218's.
 const DEFAULT_URGENCY: u8 = 3;
 
-/// A byte or a number that says nothing.
-const UNSAID: u8 = u8::MAX;
-const UNKNOWN: u32 = u32::MAX;
-
-/// What a client tells the server of a request, as HTTP fields would. Times in milliseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a client tells the server of a request, as HTTP fields would.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hints {
     /// RFC 9218's, 0 to 7.
     pub urgency: Option<u8>,
-    /// From the request's arrival until the response should be there.
-    pub deadline_ms: Option<u32>,
-    /// How long playback lasts with what the client has.
-    pub buffered_ms: Option<u32>,
+    /// What a player says of its playback (CTA-5004), which may be nothing.
+    pub said: String,
 }
 
-impl Hints {
-    fn to_bytes(self) -> [u8; HINTED_BYTES - REQUEST_BYTES] {
-        let mut bytes = [UNSAID; HINTED_BYTES - REQUEST_BYTES];
-        bytes[0] = self.urgency.unwrap_or(UNSAID);
-        bytes[1..5].copy_from_slice(&self.deadline_ms.unwrap_or(UNKNOWN).to_be_bytes());
-        bytes[5..9].copy_from_slice(&self.buffered_ms.unwrap_or(UNKNOWN).to_be_bytes());
-        bytes
-    }
-
-    fn from_bytes(bytes: &[u8]) -> Option<Hints> {
-        let bytes: [u8; HINTED_BYTES - REQUEST_BYTES] = bytes.try_into().ok()?;
-        let number = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four"));
-        Some(Hints {
-            urgency: Some(bytes[0]).filter(|urgency| *urgency != UNSAID),
-            deadline_ms: Some(number(1)).filter(|ms| *ms != UNKNOWN),
-            buffered_ms: Some(number(5)).filter(|ms| *ms != UNKNOWN),
-        })
-    }
-
-    /// What the server makes of them, before it writes the response.
-    fn apply(self, quic: &mut Connection, stream: u64, bytes: u64, now: Instant) {
-        // A stream that is gone needs no hints.
-        if let Some(urgency) = self.urgency {
-            let _ = quic.stream_priority(stream, FIRST_URGENCY + urgency.min(7), false);
-        }
-        if bytes != ENDLESS {
-            let _ = quic.stream_announce(stream, bytes);
-        }
-        if let Some(ms) = self.deadline_ms {
-            let deadline = now + Duration::from_millis(ms.into());
-            let _ = quic.stream_deadline(stream, deadline);
-        }
-        if let Some(ms) = self.buffered_ms {
-            quic.report_qoe(QoeReport {
-                buffered: Duration::from_millis(ms.into()),
-                ..QoeReport::default()
-            });
-        }
-    }
+/// What [`Hints::said`] is: the values of the fields that `mpq play` sends, in one.
+pub fn said(cmcd: Cmcd, next_object: Option<&str>) -> String {
+    let fields = Fields {
+        cmcd,
+        session_id: SESSION_ID,
+        next_object,
+    };
+    let values: Vec<String> = fields
+        .headers()
+        .into_iter()
+        .map(|(_, value)| value)
+        .collect();
+    values.join(",")
 }
 
 /// Written and read at a time.
@@ -175,6 +145,8 @@ pub struct Received {
     pub wrong: Option<(u64, u64)>,
     /// How far each stream that goes on was read.
     offsets: Vec<(u64, u64)>,
+    /// Requests that have not come to their end, by stream.
+    requests: Vec<(u64, Vec<u8>)>,
 }
 
 impl Received {
@@ -207,18 +179,11 @@ pub fn request(
     quic: &mut Connection,
     stream: u64,
     bytes: u64,
-    hints: Option<Hints>,
+    hints: &Hints,
 ) -> quiche::Result<()> {
-    let mut request = [0; HINTED_BYTES];
-    request[..REQUEST_BYTES].copy_from_slice(&bytes.to_be_bytes());
-    let length = match hints {
-        Some(hints) => {
-            request[REQUEST_BYTES..].copy_from_slice(&hints.to_bytes());
-            HINTED_BYTES
-        }
-        None => REQUEST_BYTES,
-    };
-    quic.stream_send(stream, &request[..length], true).map(drop)
+    let urgency = [hints.urgency.unwrap_or(DEFAULT_URGENCY)];
+    let request = [&bytes.to_be_bytes(), &urgency[..], hints.said.as_bytes()].concat();
+    quic.stream_send(stream, &request, true).map(drop)
 }
 
 /// Reads everything that is there into `received`. `on_data` hears of each stream's bytes.
@@ -250,7 +215,7 @@ fn read_stream(
     }
 }
 
-/// Reads requests, and begins the responses; reads what else the client sends.
+/// Reads requests that have come at `now`, and begins the responses; reads what else the client sends.
 pub fn serve(
     quic: &mut Connection,
     scratch: &mut Vec<u8>,
@@ -264,26 +229,57 @@ pub fn serve(
             read_stream(quic, stream, scratch, received, &mut |_, _| ());
             continue;
         }
-        let mut request = [0; HINTED_BYTES + 1];
-        // A request fits in every first packet, so it comes in one piece.
-        if let Ok((length @ (REQUEST_BYTES | HINTED_BYTES), _)) =
-            quic.stream_recv(stream, &mut request)
-        {
-            let (bytes, hints) = request[..length].split_at(REQUEST_BYTES);
-            let bytes = u64::from_be_bytes(bytes.try_into().expect("eight bytes"));
-            let hints = Hints::from_bytes(hints);
-            if let Some(hints) = hints {
-                hints.apply(quic, stream, bytes, now);
-            }
-            let urgency = hints.and_then(|hints| hints.urgency);
-            sender.start_at(urgency.unwrap_or(DEFAULT_URGENCY), stream, bytes);
+        let Some(request) = read_request(quic, stream, scratch, &mut received.requests) else {
+            continue;
+        };
+        let Some((number, hints)) = request.split_first_chunk::<NUMBER_BYTES>() else {
+            continue;
+        };
+        let Some((&urgency, said)) = hints.split_first() else {
+            continue;
+        };
+        let bytes = u64::from_be_bytes(*number);
+        if urgency != DEFAULT_URGENCY {
+            // A stream that is gone needs no urgency.
+            let _ = quic.stream_priority(stream, FIRST_URGENCY + urgency.min(7), false);
         }
+        let mut cmcd = Cmcd::default();
+        if cmcd.read(said) {
+            playback::report(quic, stream, &cmcd, now);
+        }
+        if bytes != ENDLESS {
+            playback::announce(quic, stream, bytes);
+        }
+        sender.start_at(urgency, stream, bytes);
     }
+}
+
+/// A request once it is there as a whole.
+fn read_request(
+    quic: &mut Connection,
+    stream: u64,
+    scratch: &mut Vec<u8>,
+    requests: &mut Vec<(u64, Vec<u8>)>,
+) -> Option<Vec<u8>> {
+    scratch.resize(CHUNK, 0);
+    while let Ok((n, fin)) = quic.stream_recv(stream, scratch) {
+        let before = requests.iter().position(|(id, _)| *id == stream);
+        let mut request = before.map_or_else(Vec::new, |at| requests.swap_remove(at).1);
+        request.extend_from_slice(&scratch[..n]);
+        if fin {
+            return Some(request);
+        }
+        requests.push((stream, request));
+    }
+    None
 }
 
 #[cfg(test)]
 mod tests {
+    use quiche::test_utils::Pipe;
+
     use super::*;
+    use crate::identity;
 
     #[test]
     fn a_wrong_byte_is_found_and_named() {
@@ -301,25 +297,52 @@ mod tests {
     }
 
     #[test]
-    fn hints_come_back_as_they_were() {
-        let none = Hints::default();
-        let some = Hints {
-            urgency: Some(5),
-            deadline_ms: Some(2000),
-            buffered_ms: Some(0),
-        };
-        for hints in [none, some] {
-            assert_eq!(Hints::from_bytes(&hints.to_bytes()), Some(hints));
-        }
-        assert_eq!(Hints::from_bytes(&[]), None);
-    }
-
-    #[test]
     fn content_that_is_shifted_or_of_another_stream_is_wrong() {
         for (stream, offset) in [(4, 1), (4, 1200), (4, 65_536), (0, 0), (8, 0), (2, 0)] {
             let mut received = Received::default();
             received.take(4, content(stream, offset, 100), false);
             assert!(received.wrong.is_some(), "{stream} {offset}");
         }
+    }
+
+    /// A request is served once all of it is there, whatever a player says with it.
+    #[test]
+    fn a_request_in_pieces() {
+        let settings = mpq_driver::TransportSettings::default();
+        let config = |tls: Result<_, _>| {
+            let mut config = settings.to_quiche_with_tls(tls.unwrap()).unwrap();
+            config.verify_peer(false);
+            config
+        };
+        let mut client = config(identity::client_tls());
+        let mut server = config(identity::server_tls());
+        let mut pipe = Pipe::with_client_and_server_config(&mut client, &mut server).unwrap();
+        pipe.handshake().unwrap();
+        let (mut received, mut sender) = (Received::default(), Sender::default());
+        let said = "bl=2000,dl=86400000,bs,nor=\"2.m4s\"".as_bytes();
+        let whole = [&1000u64.to_be_bytes()[..], &[DEFAULT_URGENCY], said].concat();
+        for (piece, fin) in [
+            (&whole[..5], false),
+            (&whole[5..20], false),
+            (&whole[20..], true),
+        ] {
+            assert!(sender.streams.is_empty());
+            pipe.client.stream_send(0, piece, fin).unwrap();
+            pipe.advance().unwrap();
+            let mut scratch = Vec::new();
+            let now = Instant::now();
+            serve(
+                &mut pipe.server,
+                &mut scratch,
+                &mut received,
+                &mut sender,
+                now,
+            );
+        }
+        assert_eq!(
+            (sender.streams[0].stream, sender.streams[0].left),
+            (0, 1000)
+        );
+        assert!(received.requests.is_empty());
     }
 }

@@ -47,10 +47,10 @@ pub struct Dash {
     /// Segments of each track before playback goes on after a stall.
     #[serde(default = "one_segment")]
     pub resume_segments: usize,
-    /// With each request the client reports how long its buffer lasts, which is the deadline of a
-    /// segment; the server tells its scheduler.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub report: bool,
+    /// Whether requests tell the server of buffer, deadline and stalls, as `mpq play --cmcd header`
+    /// does.
+    #[serde(default)]
+    pub cmcd: bool,
     /// Size of the MPD, which is asked for first.
     #[serde(default = "default_mpd")]
     pub mpd: Text<Size>,

@@ -9,6 +9,7 @@ mod quantity;
 
 use std::collections::BTreeMap;
 
+use mpq_cmcd::Cmcd;
 use mpq_wire::model::LossModel;
 use mpq_wire::model::QueueLimit;
 use mpq_wire::model::Reordering;
@@ -20,6 +21,7 @@ use serde::Serialize;
 
 use crate::accept::Rule;
 use crate::accept::Selection;
+use crate::app;
 use crate::app::Hints;
 
 pub(crate) use check::load_trace;
@@ -231,6 +233,9 @@ pub struct Flow {
     /// is `re-entry=off` for those of `cc` that have it.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub re_entry: bool,
+    /// Acknowledgments of a path may go back by another one that returns them much sooner.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub ack_detours: bool,
     /// What the sender's congestion controller derives its decisions from becomes a series and
     /// metrics.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -253,9 +258,6 @@ pub struct Flow {
     /// Beside the requests, a response without end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
-    /// The server tells its scheduler the length of each response.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub announce: bool,
     /// A DASH client, whose flow ends when all is played.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dash: Option<Dash>,
@@ -296,19 +298,23 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// What a request says besides its size; `None` if nothing.
-    pub(crate) fn hints(&self) -> Option<Hints> {
-        let hints = Hints {
-            urgency: self.urgency,
+    /// What a request says besides its size.
+    pub(crate) fn hints(&self) -> Hints {
+        let cmcd = Cmcd {
             deadline_ms: self.deadline.as_ref().map(millis),
-            buffered_ms: self.buffered.as_ref().map(millis),
+            buffer_ms: self.buffered.as_ref().map(millis),
+            ..Cmcd::default()
         };
-        (hints != Hints::default()).then_some(hints)
+        let says = cmcd != Cmcd::default();
+        Hints {
+            urgency: self.urgency,
+            said: says.then(|| app::said(cmcd, None)).unwrap_or_default(),
+        }
     }
 }
 
-fn millis(time: &Text<Time>) -> u32 {
-    time.value.0.as_millis().try_into().unwrap_or(u32::MAX - 1)
+fn millis(time: &Text<Time>) -> u64 {
+    time.value.0.as_millis().try_into().unwrap_or(u64::MAX)
 }
 
 /// A response without end beside the requests.
@@ -325,11 +331,11 @@ pub struct Beside {
 
 impl Beside {
     /// What its request says besides its size.
-    pub(crate) fn hints(&self) -> Option<Hints> {
-        self.urgency.map(|urgency| Hints {
-            urgency: Some(urgency),
+    pub(crate) fn hints(&self) -> Hints {
+        Hints {
+            urgency: self.urgency,
             ..Hints::default()
-        })
+        }
     }
 }
 
