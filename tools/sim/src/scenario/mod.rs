@@ -233,9 +233,6 @@ pub struct Flow {
     /// is `re-entry=off` for those of `cc` that have it.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub re_entry: bool,
-    /// Acknowledgments of a path may go back by another one that returns them much sooner.
-    #[serde(default = "yes", skip_serializing_if = "is_yes")]
-    pub ack_detours: bool,
     /// What the sender's congestion controller derives its decisions from becomes a series and
     /// metrics.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
