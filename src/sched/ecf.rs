@@ -16,6 +16,8 @@
 //! The first says that f is done sooner, the second that s is not done sooner anyhow. While the
 //! application has more than it could write, k has no end, and ECF is min-RTT.
 //!
+//! A path that is not validated yet has no RTT, and counts as one of kInitialRtt (RFC 9002).
+//!
 //! What it gets wrong: it believes in srtt and window, so a path whose RTT just grew is avoided on
 //! old news.
 
@@ -30,6 +32,8 @@ use super::Pick;
 use super::Scheduler;
 use super::View;
 use crate::registry::PathState;
+use crate::registry::Rtt;
+use crate::registry::INITIAL_RTT;
 
 /// The entry in [`SCHEDULERS`](super::SCHEDULERS).
 pub const ENTRY: Entry = Entry {
@@ -52,7 +56,8 @@ struct Ecf {
 /// What the comparison needs of a path: its window, its RTT until something sent now is acked, and
 /// the RTT's variation.
 fn figures(path: &PathState, now: Instant) -> Option<(u128, u128, u128)> {
-    let rtt = path.rtt?;
+    let early = || (!path.validated).then(|| Rtt::first(INITIAL_RTT));
+    let rtt = path.rtt.or_else(early)?;
     let held = path.pacing_release.map_or(Duration::ZERO, |release| {
         release.saturating_duration_since(now)
     });
