@@ -30,6 +30,8 @@
 //! A stream that is urgent or nearly done does not wait for the slow path to
 //! come out even: x_F is k, and delta is none. What waits so leaves the slow path to the next
 //! stream ([`Pick::Skip`]), if flow control has room for both.
+//!
+//! A path that is not validated yet has no RTT, and counts as one of kInitialRtt (RFC 9002).
 
 use std::time::Instant;
 
@@ -236,7 +238,7 @@ impl Ecf {
         view: &View,
         demand: &Demand,
     ) -> bool {
-        let (Some(rtt_f), Some(rtt_s)) = (fast.rtt, slow.rtt) else {
+        let (Some(rtt_f), Some(rtt_s)) = (fast.rtt, measure::rtt_or_initial(slow)) else {
             return false;
         };
         let faster = Faster::than(slow, now, view);
@@ -248,7 +250,7 @@ impl Ecf {
         }
         let k = u128::from(demand.bytes);
         let done = |bytes: u128| ((bytes + faster.cwnd_bytes) << RATE_BITS) / faster.rate;
-        let srtt_s = nanos(slow, now);
+        let srtt_s = rtt_s.smoothed.saturating_add(held(slow, now)).as_nanos();
         if demand.hasty {
             return done(k) < srtt_s;
         }

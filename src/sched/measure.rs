@@ -11,10 +11,18 @@ use super::Why;
 use crate::health::Health;
 use crate::registry::PathId;
 use crate::registry::PathState;
+use crate::registry::Rtt;
+use crate::registry::INITIAL_RTT;
 
 /// The smoothed RTT; unmeasured paths sort after all measured ones.
 pub(super) fn srtt(path: &PathState) -> Duration {
     path.rtt.map_or(Duration::MAX, |rtt| rtt.smoothed)
+}
+
+/// The RTT, or kInitialRtt for a path that takes data before it is validated.
+pub(super) fn rtt_or_initial(path: &PathState) -> Option<Rtt> {
+    let early = || (!path.validated).then(|| Rtt::first(INITIAL_RTT));
+    path.rtt.or_else(early)
 }
 
 /// How long the pacer still holds the path.

@@ -36,7 +36,7 @@ pub enum Tier {
 impl PathState {
     /// The path's tier, or `None` while it cannot be used at all.
     pub fn tier(&self) -> Option<Tier> {
-        if !self.is_usable() {
+        if !self.takes_data() {
             return None;
         }
         let backup = self.peer_status == Status::Backup || self.local_status == Status::Backup;
@@ -140,23 +140,47 @@ pub struct View<'a> {
     connection: &'a Connection,
 }
 
+/// The best tier of some paths, and which ones are in it; bits as in [`View`].
+#[derive(Clone, Copy, Default)]
+struct Best {
+    tier: Option<Tier>,
+    shown: u64,
+}
+
+impl Best {
+    fn note(&mut self, at: usize, tier: Tier) {
+        if self.tier.is_none_or(|best| tier < best) {
+            (self.tier, self.shown) = (Some(tier), 0);
+        }
+        if self.tier == Some(tier) {
+            self.shown |= 1u64.checked_shl(at as u32).unwrap_or(0);
+        }
+    }
+}
+
 impl<'a> View<'a> {
-    /// Looks at the paths and finds the best tier.
+    /// Looks at the paths and finds the best tier. Paths that take early data are shown with it if
+    /// theirs is no worse, but hide nothing that is known to work.
     pub fn new(registry: &'a Registry, connection: &'a Connection) -> Self {
-        let (mut best, mut shown) = (None, 0);
+        let (mut usable, mut early) = (Best::default(), Best::default());
         for (at, path) in registry.iter().enumerate() {
             let Some(tier) = path.tier() else { continue };
-            if best.is_none_or(|best| tier < best) {
-                (best, shown) = (Some(tier), 0);
+            match path.validated {
+                true => usable.note(at, tier),
+                false => early.note(at, tier),
             }
-            if best == Some(tier) {
-                shown |= 1u64.checked_shl(at as u32).unwrap_or(0);
-            }
+        }
+        let mut best = match usable.tier {
+            Some(_) => usable,
+            None => early,
+        };
+        if early.tier.is_some() && early.tier <= best.tier {
+            best.shown |= early.shown;
         }
         View {
             registry,
-            tier: best,
-            shown,
+            tier: best.tier,
+            shown: best.shown,
             connection,
         }
     }
@@ -181,7 +205,7 @@ impl<'a> View<'a> {
         view.paths().next().map(|_| view)
     }
 
-    /// The paths to choose from: those of the best tier, in path ID order.
+    /// The paths to choose from: those of the best tier and early ones, in path ID order.
     pub fn paths(&self) -> impl Iterator<Item = &'a PathState> + Clone {
         let (tier, shown) = (self.tier, self.shown);
         self.registry
@@ -261,6 +285,15 @@ mod tests {
     fn what_makes_a_path_unusable() {
         let good = path(Status::Available, Health::Healthy);
         assert!(good.is_usable());
+        let mut early = good.clone();
+        (early.validated, early.takes_early_data) = (false, true);
+        assert_eq!(early.tier(), Some(Tier::Available));
+        assert!(!early.is_usable());
+        early.amplification_room_bytes = Some(0);
+        assert_eq!(early.tier(), None);
+        // What was sent there is watched nevertheless.
+        assert!(early.is_open());
+
         let broken: [fn(&mut PathState); 5] = [
             |path| path.validated = false,
             |path| path.abandoned = true,
@@ -328,5 +361,31 @@ mod tests {
         registry.remove(PathId(2));
         let empty: [u64; 0] = [];
         assert_eq!(ids(&registry), empty);
+    }
+
+    #[test]
+    fn a_path_that_takes_early_data_hides_no_other() {
+        let mut registry = Registry::new();
+        registry.add(PathId(0), 1200).validated = true;
+        registry.add(PathId(1), 1200).takes_early_data = true;
+        registry.add(PathId(2), 1200).validated = true;
+        let connection = Connection::default();
+        let ids = |registry: &Registry| -> Vec<u64> {
+            let view = View::new(registry, &connection);
+            view.paths().map(|path| path.id.0).collect()
+        };
+
+        assert_eq!(ids(&registry), [0, 1, 2]);
+        for id in [0, 2] {
+            registry.get_mut(PathId(id)).unwrap().health = Health::Suspect;
+        }
+        assert_eq!(ids(&registry), [0, 1, 2]);
+        // But it does not come before better ones.
+        registry.get_mut(PathId(1)).unwrap().health = Health::Failed;
+        assert_eq!(ids(&registry), [0, 2]);
+        // Alone it is better than nothing.
+        registry.remove(PathId(0));
+        registry.remove(PathId(2));
+        assert_eq!(ids(&registry), [1]);
     }
 }

@@ -212,7 +212,11 @@ impl World<'_> {
         if state.next_request > self.now {
             return state.next_request;
         }
-        let hints = flow.requests.as_ref().map(Requests::hints).unwrap_or_default();
+        let hints = flow
+            .requests
+            .as_ref()
+            .map(Requests::hints)
+            .unwrap_or_default();
         match app::request(&mut host.quic, state.next_stream, bytes, &hints) {
             Ok(()) => {
                 state.request = Some((state.next_stream, self.now));
