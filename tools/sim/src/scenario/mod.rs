@@ -302,10 +302,12 @@ impl Requests {
             buffer_ms: self.buffered.as_ref().map(millis),
             ..Cmcd::default()
         };
-        let says = cmcd != Cmcd::default();
         Hints {
             urgency: self.urgency,
-            said: says.then(|| app::said(cmcd, None)).unwrap_or_default(),
+            said: match cmcd == Cmcd::default() {
+                true => String::new(),
+                false => app::said(cmcd, None),
+            },
         }
     }
 }
