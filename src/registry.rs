@@ -63,6 +63,9 @@ impl Rtt {
     }
 }
 
+/// kInitialRtt (RFC 9002, section 6.2.2): stands in for the RTT of a path without a sample.
+pub const INITIAL_RTT: Duration = Duration::from_millis(333);
+
 /// "Slow-start threshold not set yet": slow start ends only by a loss or by HyStart++.
 pub const SSTHRESH_UNSET: u64 = u64::MAX;
 
@@ -110,11 +113,13 @@ pub struct PathState {
     // Written by the transport: whether and for what the path may be used.
     /// The path's address passed validation (RFC 9000, section 8.2).
     pub validated: bool,
+    /// The path is new and being validated, and takes data meanwhile (RFC 10069, section 3.1.2).
+    pub takes_early_data: bool,
     /// PATH_ABANDON was sent or received.
     pub abandoned: bool,
     /// There is an unused or current destination connection ID for the path.
     pub has_dcid: bool,
-    /// What the anti-amplification limit still allows, bytes; `None` when it does not apply.
+    /// What the anti-amplification limit still leaves for data, bytes; `None` when it does not apply.
     pub amplification_room_bytes: Option<u64>,
     /// The peer's wish for the direction in which we send.
     pub peer_status: Status,
@@ -161,6 +166,7 @@ impl PathState {
             lost_packets: 0,
             lost_bytes: 0,
             validated: false,
+            takes_early_data: false,
             abandoned: false,
             has_dcid: true,
             amplification_room_bytes: None,
@@ -183,13 +189,22 @@ impl PathState {
         window.min(self.amplification_room_bytes.unwrap_or(u64::MAX))
     }
 
-    /// Whether data may be sent on the path at all, whatever the room.
-    pub fn is_usable(&self) -> bool {
-        self.validated
+    /// Whether the path carries data or may: it is validated, or new and begins before it is.
+    pub fn is_open(&self) -> bool {
+        (self.validated || self.takes_early_data)
             && !self.abandoned
             && self.has_dcid
             && self.mss_bytes >= MIN_DATAGRAM_BYTES
-            && self.amplification_room_bytes != Some(0)
+    }
+
+    /// Whether data may be sent on the path at all, whatever the window.
+    pub fn takes_data(&self) -> bool {
+        self.is_open() && self.amplification_room_bytes != Some(0)
+    }
+
+    /// Whether the path is known to work, so that others need not. One that takes early data is not.
+    pub fn is_usable(&self) -> bool {
+        self.validated && self.takes_data()
     }
 
     /// In slow start (RFC 9002, section 7.3.1).

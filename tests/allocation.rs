@@ -1,7 +1,9 @@
-//! No controller allocates for an ACK, a loss or a trace.
+//! No controller allocates for an ACK, a loss or a trace, no scheduler for a pick or a copy.
 
 mod common;
 
+use common::bench::Bench;
+use common::bench::NEW;
 use common::*;
 
 use std::alloc::GlobalAlloc;
@@ -10,6 +12,8 @@ use std::alloc::System;
 use std::cell::Cell;
 
 use mpq_decision::cc;
+use mpq_decision::sched;
+use mpq_decision::sched::Moment;
 use mpq_decision::PathId;
 
 thread_local! {
@@ -59,6 +63,24 @@ fn nothing_is_allocated_after_the_paths_have_joined() {
             sender.now += 5 * MS;
             let trace = sender.group.trace(sender.now, &sender.paths, PathId(id));
             std::hint::black_box(trace);
+        }
+        assert_eq!(allocations() - before, 0, "{}", entry.name);
+    }
+}
+
+#[test]
+fn nothing_is_allocated_for_a_pick() {
+    for entry in sched::SCHEDULERS {
+        let mut bench = Bench::new(entry.name, &[(20, 9), (50, 9), (80, 0)]);
+        bench.pick(NEW);
+        let before = allocations();
+        for step in 0..1000_u64 {
+            bench.now += 5 * MS;
+            bench.connection.sent_bytes += 1200;
+            bench.path(step % 3).in_flight_bytes = step % 100 * 1200;
+            std::hint::black_box(bench.pick(NEW));
+            std::hint::black_box(bench.copies(0, 1, Moment::BeforeNew));
+            std::hint::black_box(bench.copies(1, 2, Moment::NothingNew));
         }
         assert_eq!(allocations() - before, 0, "{}", entry.name);
     }

@@ -19,11 +19,16 @@ use mpq_decision::registry::Status;
 use mpq_decision::sched;
 use mpq_decision::sched::Ask;
 use mpq_decision::sched::Connection;
+use mpq_decision::sched::HeadStream;
+use mpq_decision::sched::Moment;
 use mpq_decision::sched::PathSet;
 use mpq_decision::sched::Pick;
+use mpq_decision::sched::Playback;
+use mpq_decision::sched::QoeReport;
 use mpq_decision::sched::Scheduler;
 use mpq_decision::sched::StreamKey;
 use mpq_decision::sched::View;
+use mpq_decision::sched::Which;
 use mpq_decision::sched::Why;
 use mpq_decision::PathId;
 use mpq_decision::Registry;
@@ -439,6 +444,63 @@ fn reference() -> Instant {
     *REFERENCE.get_or_init(Instant::now)
 }
 
+/// Any state of a connection.
+fn connection() -> impl Strategy<Value = Connection> {
+    let stream = (
+        0..8u8,
+        any::<bool>(),
+        any::<bool>(),
+        proptest::option::of(0..10_000_000u64),
+        proptest::option::of(0..5_000u32),
+    );
+    let playback = (0..10_000u32, 0..10_000u32, any::<bool>());
+    (
+        prop::array::uniform8(prop_oneof![Just(0), 0..1_000_000u64]),
+        any::<bool>(),
+        proptest::option::of(stream),
+        prop_oneof![Just(0), 0..1u64 << 24],
+        (0..1u64 << 40, 0..1u64 << 36),
+        proptest::option::of(playback),
+    )
+        .prop_map(|(unsent, more_expected, stream, room, sent, playback)| {
+            let start = reference();
+            let head = stream.map(|(urgency, incremental, fin, announced, due)| HeadStream {
+                key: StreamKey(0),
+                urgency,
+                incremental,
+                unsent_bytes: unsent[usize::from(urgency)].max(1),
+                unacked_bytes: 0,
+                written_bytes: 1_000_000,
+                fin,
+                announced_bytes: announced,
+                deadline: due.map(|ms| start + MS * ms),
+            });
+            let mut by_urgency = unsent;
+            if let Some(head) = &head {
+                by_urgency[usize::from(head.urgency)] = head.unsent_bytes + unsent[0] % 7;
+            }
+            Connection {
+                unsent_bytes: by_urgency.iter().sum::<u64>().max(1),
+                unsent_by_urgency_bytes: by_urgency,
+                flow_control_room_bytes: room,
+                send_buffer_room_bytes: room,
+                reassembly_room_bytes: room,
+                head,
+                more_expected,
+                sent_bytes: sent.0,
+                copied_bytes: sent.1,
+                playback: playback.map(|(buffered, at, stalled)| Playback {
+                    report: QoeReport {
+                        buffered: MS * buffered,
+                        bitrate_bits_per_sec: 0,
+                        stalled,
+                    },
+                    at: start + MS * at,
+                }),
+            }
+        })
+}
+
 fn ask() -> impl Strategy<Value = Ask> {
     let stream = StreamKey(0);
     prop_oneof![
@@ -462,71 +524,93 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn a_pick_keeps_the_contract(paths in registry(), ask in ask(), unsent in 1..1_000_000u64) {
-        let now = reference();
-        let connection = Connection { unsent_bytes: unsent, ..Connection::default() };
-        let view = View::new(&paths, &connection);
+    fn a_pick_keeps_the_contract(
+        paths in registry(), asks in prop::collection::vec((ask(), connection(), 0..300u32), 1..4),
+    ) {
         for entry in sched::SCHEDULERS {
-            match sched::by_name(entry.name).unwrap().pick(now, &view, &ask) {
-                Pick::Send { path, quantum_bytes } => {
-                    let path = view.path(path).expect("a path that the view shows");
-                    prop_assert!(quantum_bytes > 0 && quantum_bytes <= path.room_bytes());
-                    prop_assert!(path.pacing_release.is_none_or(|release| release <= now));
+            let mut scheduler = sched::by_name(entry.name).unwrap();
+            let mut now = reference();
+            // Of one after the other: most have a memory.
+            for (ask, connection, pause) in &asks {
+                let view = View::new(&paths, connection);
+                let backups = view.backups().filter(|_| entry.name == "cost-aware");
+                let shown = |id| view.path(id).or_else(|| backups?.path(id));
+                match scheduler.pick(now, &view, ask) {
+                    Pick::Send { path, quantum_bytes } => {
+                        let path = shown(path).expect("a path that the view shows");
+                        prop_assert!(quantum_bytes > 0 && quantum_bytes <= path.room_bytes());
+                        prop_assert!(path.pacing_release.is_none_or(|release| release <= now));
+                    }
+                    Pick::Wait { on, until } => {
+                        let path = shown(on).expect("a path that the view shows");
+                        // The wait ends: by an ack, or by the pacer.
+                        prop_assert!(until.map_or(path.room_bytes() < 1500, |until| until > now), "{}: {until:?} {now:?}", entry.name);
+                    }
+                    Pick::Skip => {
+                        let head = connection.head.expect("a stream to skip");
+                        let is_new = matches!(ask, Ask::New { .. });
+                        prop_assert!(is_new);
+                        prop_assert!(connection.unsent_bytes > head.unsent_bytes, "nothing to skip for");
+                    }
+                    Pick::None => prop_assert_eq!(view.paths().count(), 0),
                 }
-                Pick::Wait { on, until } => {
-                    let path = view.path(on).expect("a path that the view shows");
-                    // The wait ends: by an ack, or by the pacer.
-                    prop_assert!(until.map_or(path.room_bytes() < 1500, |until| until > now));
-                }
-                Pick::Skip => prop_assert!(false, "nothing to skip for"),
-                Pick::None => prop_assert_eq!(view.paths().count(), 0),
+                now += MS * *pause;
             }
         }
     }
 
     #[test]
     fn more_room_never_turns_a_send_into_a_wait(
-        paths in registry(), ask in ask(), path in 0..8u64, more in 1..100_000u64,
+        paths in registry(), ask in ask(), connection in connection(), path in 0..8u64, more in 1..100_000u64,
     ) {
         let now = reference();
-        let connection = Connection { unsent_bytes: 1 << 24, ..Connection::default() };
         for entry in sched::SCHEDULERS {
-            let before = sched::by_name(entry.name).unwrap().pick(now, &View::new(&paths, &connection), &ask);
+            let pick = |paths: &Registry| {
+                sched::by_name(entry.name).unwrap().pick(now, &View::new(paths, &connection), &ask)
+            };
+            let before = pick(&paths);
             let Pick::Send { path: chosen, .. } = before else { continue };
             let mut roomier = paths.clone();
             let Some(state) = roomier.get_mut(PathId(path)) else { continue };
             state.cwnd_bytes += more;
-            let after = sched::by_name(entry.name).unwrap().pick(now, &View::new(&roomier, &connection), &ask);
+            let after = pick(&roomier);
             if chosen == PathId(path) {
                 let sends = matches!(after, Pick::Send { path, .. } if path == chosen);
                 prop_assert!(sends, "{}: {:?} became {:?}", entry.name, before, after);
             }
         }
     }
+
     #[test]
     fn a_copy_keeps_the_contract(
-        paths in registry(), sent in 0..1u64 << 40, copied in 0..1u64 << 36, rate in any::<u64>(),
+        paths in registry(), connection in connection(), rate in any::<u64>(), age in 0..5_000u32,
     ) {
-        let now = reference();
+        let now = reference() + MS * 5_000;
         let mut paths = paths;
-        if let Some(path) = paths.get_mut(PathId(0)) {
-            path.delivery_rate_bytes_per_sec = Some(rate);
+        for id in 0..3 {
+            if let Some(path) = paths.get_mut(PathId(id)) {
+                path.delivery_rate_bytes_per_sec = Some(rate);
+                path.oldest_unacked_eliciting_sent = Some(now - MS * age);
+            }
         }
-        let connection = Connection {
-            sent_bytes: sent,
-            copied_bytes: copied,
-            ..Connection::default()
-        };
         let view = View::new(&paths, &connection);
         for entry in sched::SCHEDULERS {
             let mut scheduler = sched::by_name(entry.name).unwrap();
-            for (spare, from) in (0..9).flat_map(|a| (0..9).map(move |b| (PathId(a), PathId(b)))) {
-                let Some(order) = scheduler.duplicate(now, &view, spare, from) else { continue };
+            let pairs = (0..9).flat_map(|a| (0..9).map(move |b| (PathId(a), PathId(b))));
+            for ((spare, from), moment) in pairs.zip([Moment::BeforeNew, Moment::NothingNew].into_iter().cycle()) {
+                let Some(order) = scheduler.duplicate(now, &view, spare, from, moment) else { continue };
                 let spare = view.path(spare).expect("a path that the view shows");
-                prop_assert!(spare.room_bytes() >= spare.mss_bytes);
-                prop_assert!(copied < 64 * 1024 + sent / 20);
-                prop_assert!(order.sent_after <= now);
+                prop_assert!(spare.room_bytes() >= spare.mss_bytes, "{}", entry.name);
+                prop_assert!(order.most_bytes > 0 && order.most_bytes <= spare.room_bytes());
+                prop_assert!(order.sent_after.is_none_or(|sent| sent <= now));
+                prop_assert!(order.sent_before.is_none_or(|sent| sent <= now));
+                // What has all data again has no budget.
+                let Connection { sent_bytes, copied_bytes, .. } = connection;
+                prop_assert!(order.again || order.most_bytes <= 64 * 1024 + sent_bytes / 20);
+                let is_tail = order.which == Which::Newest;
+                prop_assert!(!is_tail || copied_bytes < 64 * 1024 + sent_bytes / 20);
             }
+            prop_assert!(scheduler.next_wake().is_none_or(|wake| wake > now), "{}", entry.name);
         }
     }
 }

@@ -2,6 +2,9 @@
 
 use std::time::Instant;
 
+use super::careful_resume::CarefulResume;
+use super::careful_resume::Saved;
+use super::careful_resume::Step;
 use super::members::members;
 use super::trace::Trace;
 use super::window::bounded;
@@ -103,6 +106,24 @@ impl Group {
         self.controller.on_path_added(now, id);
     }
 
+    /// Lets a path that has sent little yet resume carefully from what was [observed](Self::observed)
+    /// on it before (RFC 9959). The caller knows that it is the same path: the same two networks, and
+    /// nobody else begins with the same memory. Without slow start, or once the window has changed,
+    /// nothing happens.
+    pub fn resume(&mut self, id: PathId, saved: Saved) {
+        let has_slow_start = self.controller.has_slow_start();
+        if let Some(window) = self.paths.get_mut(id).filter(|_| has_slow_start) {
+            if window.cwnd_bytes == window.initial_bytes {
+                window.resume = Some(CarefulResume::new(saved, window.initial_bytes));
+            }
+        }
+    }
+
+    /// What to remember of a path for a later connection, if it carried enough to know.
+    pub fn observed(&self, paths: &Registry, id: PathId) -> Option<Saved> {
+        self.paths.get(id)?.observed(paths.get(id)?)
+    }
+
     fn initial_bytes(&self, mss_bytes: u64, offered_bytes: u64) -> f64 {
         let offered_bytes = offered_bytes as f64;
         match self.controller.initial_window_packets() {
@@ -159,7 +180,17 @@ impl Group {
             return;
         };
         let controller = &mut self.controller;
-        if !in_recovery {
+        let cwnd_bytes = window.cwnd_bytes;
+        let step = match &mut window.resume {
+            Some(resume) => resume.on_ack(now, ack, cwnd_bytes, limited),
+            None => Step::Free,
+        };
+        match step {
+            Step::Free | Step::Hold => (),
+            Step::Set(bytes) => window.cwnd_bytes = bytes,
+            Step::Threshold(bytes) => window.ssthresh_bytes = bytes,
+        }
+        if !in_recovery && step == Step::Free {
             if !limited {
                 controller.on_underused(now, paths, id);
             } else if window.in_slow_start() && controller.has_slow_start() {
@@ -205,6 +236,7 @@ impl Group {
             window.cwnd_bytes = 0.0;
             window.recovery_started = None;
             window.re_entry.on_reset();
+            window.resume = None;
             path.in_recovery = false;
             self.controller.on_path_reset(now, id);
         }
@@ -232,7 +264,10 @@ impl Group {
         window.re_entry.on_congestion(window.in_slow_start());
 
         let floor = MIN_WINDOW_PACKETS * path.mss_bytes as f64;
-        let kept_bytes = self.controller.decrease(now, paths, id);
+        let mut kept_bytes = self.controller.decrease(now, paths, id);
+        if let Some(most_bytes) = window.resume.as_mut().and_then(|r| r.on_congestion(now)) {
+            kept_bytes = kept_bytes.min(most_bytes);
+        }
         window.cwnd_bytes = bounded(kept_bytes.min(window.cwnd_bytes), floor);
         window.ssthresh_bytes = window.cwnd_bytes;
         if let Some(path) = paths.get_mut(id) {
@@ -309,6 +344,7 @@ impl Group {
 
         window.cwnd_bytes = window.cwnd_bytes.min(window.initial_bytes);
         window.re_entry.on_reset();
+        window.resume = None;
         window.publish(path, self.controller.has_slow_start());
         self.controller.on_path_reset(now, id);
     }

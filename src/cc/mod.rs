@@ -8,6 +8,7 @@
 //! |-----------------------|-----------------------------------------------------------------|
 //! | `group`               | when what is asked: [`Group`]                                    |
 //! | `window`, `hystart`   | a path's slow start, recovery, limits, pacing                    |
+//! | `careful_resume`      | a path that carried much before begins with more                 |
 //! | `re_entry`            | a slow start that an unlucky loss has ended goes on              |
 //! | `flows`               | what a controller keeps of each path                             |
 //! | `members`, `units`    | which paths are coupled, in packets and seconds                  |
@@ -21,6 +22,7 @@
 
 mod binomial;
 mod bottlenecks;
+mod careful_resume;
 mod delay;
 mod flows;
 mod group;
@@ -47,6 +49,7 @@ use crate::path_map::PathMap;
 use crate::registry::PathId;
 use crate::registry::PathState;
 use crate::registry::Registry;
+pub use careful_resume::Saved;
 use flows::boxed;
 pub use flows::AnyController;
 pub use flows::Own;

@@ -7,6 +7,8 @@
 use std::time::Duration;
 use std::time::Instant;
 
+use super::careful_resume::CarefulResume;
+use super::careful_resume::Saved;
 use super::hystart::HyStart;
 use super::hystart::Verdict;
 use super::re_entry;
@@ -54,6 +56,8 @@ pub(super) struct PathWindow {
     samples: Samples,
     hystart: HyStart,
     pub re_entry: ReEntry,
+    /// Of a path that is known from before.
+    pub resume: Option<CarefulResume>,
 }
 
 /// RTT samples of one round.
@@ -95,11 +99,24 @@ impl PathWindow {
             samples: Samples::default(),
             hystart: HyStart::default(),
             re_entry: ReEntry::default(),
+            resume: None,
         }
     }
 
     pub fn in_slow_start(&self) -> bool {
         self.cwnd_bytes < self.ssthresh_bytes
+    }
+
+    /// What is worth remembering of the path: the window as far as it was used, once slow start has
+    /// ended (RFC 9959, section 4.1).
+    pub fn observed(&self, path: &PathState) -> Option<Saved> {
+        let used_bytes = self.peak_in_flight_bytes[0].max(self.peak_in_flight_bytes[1]);
+        let saved = Saved {
+            cwnd_bytes: used_bytes.min(path.cwnd_bytes),
+            rtt: path.rtt?.min,
+        };
+        let is_known = !self.in_slow_start() && saved.is_worth(self.initial_bytes);
+        is_known.then_some(saved)
     }
 
     /// Was the packet sent before the current recovery period, or in the moment it began?
@@ -213,9 +230,14 @@ impl PathWindow {
             true => SSTHRESH_UNSET,
             false => self.ssthresh_bytes as u64,
         };
+        let gain = match self.in_slow_start() {
+            _ if self.resume.is_some_and(|resume| resume.is_unvalidated()) => 1.0,
+            true => PACING_GAIN_SLOW_START,
+            false => PACING_GAIN,
+        };
         path.pacing_rate_bytes_per_sec = path
             .rtt
-            .map(|rtt| pacing_rate(self.cwnd_bytes, rtt.smoothed, self.in_slow_start()));
+            .map(|rtt| pacing_rate(self.cwnd_bytes, rtt.smoothed, gain));
     }
 }
 
@@ -225,10 +247,6 @@ pub(super) fn bounded(window_bytes: f64, floor: f64) -> f64 {
 }
 
 /// RFC 9002, section 7.7: rate = N * cwnd / smoothed_rtt, bytes per second.
-fn pacing_rate(cwnd_bytes: f64, srtt: Duration, slow_start: bool) -> u64 {
-    let gain = match slow_start {
-        true => PACING_GAIN_SLOW_START,
-        false => PACING_GAIN,
-    };
+fn pacing_rate(cwnd_bytes: f64, srtt: Duration, gain: f64) -> u64 {
     (gain * cwnd_bytes / secs(srtt)) as u64
 }

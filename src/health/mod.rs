@@ -268,8 +268,8 @@ impl Monitor {
 
     /// When [`Monitor::tick`] must be called at the latest.
     pub fn next_timer(&self, paths: &Registry) -> Option<Instant> {
-        let usable = paths.iter().filter(|path| path.is_usable());
-        usable.filter_map(|path| self.timer_of(paths, path)).min()
+        let open = paths.iter().filter(|path| path.is_open());
+        open.filter_map(|path| self.timer_of(paths, path)).min()
     }
 
     fn timer_of(&self, paths: &Registry, path: &PathState) -> Option<Instant> {
@@ -302,7 +302,7 @@ impl Monitor {
     fn suspect(&mut self, now: Instant, paths: &mut Registry) {
         let hedge_bytes = self.params.hedge_bytes;
         for (id, watch) in self.watches.iter_mut() {
-            let Some(path) = paths.get_mut(id).filter(|path| path.is_usable()) else {
+            let Some(path) = paths.get_mut(id).filter(|path| path.is_open()) else {
                 continue;
             };
             let silent = watch
@@ -328,7 +328,7 @@ impl Monitor {
             let silent = watch
                 .fail_at(path, srtt_best, &self.params)
                 .is_some_and(|at| at <= now);
-            let due = watch.health == Health::Suspect && path.is_usable();
+            let due = watch.health == Health::Suspect && path.is_open();
             (due && (silent || watch.fails_at_once(&self.params))).then_some((
                 !watch.link_down,
                 watch.last_progress,
@@ -352,10 +352,10 @@ impl Monitor {
     /// back off without a bound that is of use here.
     fn probe_alone(&mut self, now: Instant, paths: &Registry) {
         for (id, watch) in self.watches.iter_mut() {
-            let usable = paths.get(id).is_some_and(PathState::is_usable);
+            let open = paths.get(id).is_some_and(PathState::is_open);
             let due = watch.health == Health::Suspect
                 && watch.next_probe.is_some_and(|at| at <= now)
-                && usable
+                && open
                 && srtt_of_best_other(paths, id).is_none();
             if due {
                 watch.probe_silent(now, self.params.max_probe_interval_alone);
@@ -366,8 +366,8 @@ impl Monitor {
 
     fn probe_failed(&mut self, now: Instant, paths: &Registry) {
         for (id, watch) in self.watches.iter_mut() {
-            let usable = paths.get(id).is_some_and(PathState::is_usable);
-            let Some(next_probe) = watch.next_probe.filter(|_| usable) else {
+            let open = paths.get(id).is_some_and(PathState::is_open);
+            let Some(next_probe) = watch.next_probe.filter(|_| open) else {
                 continue;
             };
             if watch.health != Health::Failed {
@@ -395,7 +395,7 @@ impl Monitor {
         for (id, watch) in self.watches.iter_mut() {
             // The others may have failed while this one was coming back.
             let alone = srtt_of_best_other(paths, id).is_none();
-            let Some(path) = paths.get_mut(id).filter(|path| path.is_usable()) else {
+            let Some(path) = paths.get_mut(id).filter(|path| path.is_open()) else {
                 continue;
             };
             if watch.health != Health::Recovering {

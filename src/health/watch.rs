@@ -7,12 +7,10 @@ use super::ack_clock::AckClock;
 use super::Health;
 use super::Params;
 use crate::registry::PathState;
+use crate::registry::INITIAL_RTT;
 
 /// kGranularity (RFC 9002, section 6.1.2).
 const GRANULARITY: Duration = Duration::from_millis(1);
-
-/// kInitialRtt (RFC 9002, section 6.2.2), for a path without a sample; half of it is the deviation.
-const INITIAL_RTT: Duration = Duration::from_millis(333);
 
 /// Packets that must be in flight for missing acks to mean anything.
 const CLOCKED_PACKETS: u64 = 4;

@@ -17,6 +17,10 @@
 use std::time::Duration;
 use std::time::Instant;
 
+use super::measure::held;
+use super::measure::need_bytes;
+use super::measure::srtt;
+use super::opportunistic;
 use super::tail;
 use super::Ask;
 use super::Entry;
@@ -42,8 +46,21 @@ const SMALL_BURST_PACKETS: u64 = 2;
 pub const ENTRY: Entry = Entry {
     name: "min-rtt",
     summary: "the path with the least RTT that has room, the next one when it is full",
-    source: "the default scheduler of the MPTCP kernels; the refinements are ours",
-    params: &[tail::PARAM],
+    idea: "Data takes the shortest way while that has room, and spills to the next as soon as it is \
+           full.",
+    source: "the default scheduler of the MPTCP kernels",
+    rule: "of the paths with room, the one of least srtt; none has: wait for an acknowledgment",
+    use_when: "the application always has more to send, or to compare with what others have",
+    wrong: "a full fast path spills at once, however slow the next path is, so the last packet of a \
+            short object can sit on the slowest one",
+    deviations: &[
+        "RTTs within max(1 ms, 1/16) of the least are equal; then the larger room decides, then the \
+         last pick",
+        "a path that only waits for its pacer is waited for as long as its lead, if what is left to \
+         send fits its window",
+        "a path without an RTT sample comes last, but for one burst of two packets that gives it one",
+    ],
+    params: &[tail::PARAM, opportunistic::PARAM],
     new: |_| Box::<MinRtt>::default(),
 };
 
@@ -53,21 +70,9 @@ pub(super) struct MinRtt {
     last_pick: Option<PathId>,
 }
 
-/// Unmeasured paths sort after all measured ones.
-fn srtt(path: &PathState) -> Duration {
-    path.rtt.map_or(Duration::MAX, |rtt| rtt.smoothed)
-}
-
 /// Up to this RTT a path counts as equal to one of RTT `least`.
 fn tie_limit(least: Duration) -> Duration {
     least.saturating_add(TIE_BAND.max(least / TIE_FRACTION))
-}
-
-/// How long the pacer still holds the path.
-fn held(path: &PathState, now: Instant) -> Duration {
-    path.pacing_release.map_or(Duration::ZERO, |release| {
-        release.saturating_duration_since(now)
-    })
 }
 
 /// What the paths faster than `than` still have room for.
@@ -77,17 +82,24 @@ fn faster_room_bytes<'a>(paths: impl Iterator<Item = &'a PathState>, than: &Path
         .fold(0, |sum, path| sum.saturating_add(path.room_bytes()))
 }
 
-/// A new path may send two packets ahead of its turn, to be measured.
+/// A new path may send two packets ahead of its turn, to be measured. Not before it is validated: it
+/// may be dead.
 fn wants_probing(path: &PathState) -> bool {
-    path.rtt.is_none() && path.in_flight_bytes < SMALL_BURST_PACKETS * path.mss_bytes
+    path.validated && path.rtt.is_none() && path.in_flight_bytes < SMALL_BURST_PACKETS * path.mss_bytes
 }
 
-/// The room a path must have for what is asked.
-fn need_bytes(path: &PathState, view: &View, ask: &Ask) -> u64 {
-    match ask {
-        Ask::New { .. } => path.mss_bytes.min(view.connection().unsent_bytes).max(1),
-        Ask::Retransmit { .. } => path.mss_bytes,
-        Ask::Datagram { len_bytes } => u64::from(*len_bytes).max(1),
+/// A burst on the path: two packets when little is left to send, to think again after them.
+pub(super) fn burst(path: &PathState, view: &View, ask: &Ask) -> Pick {
+    let limit = match ask {
+        Ask::New { .. } if view.connection().unsent_or_more() < path.cwnd_bytes => {
+            SMALL_BURST_PACKETS * path.mss_bytes
+        }
+        Ask::New { .. } | Ask::Retransmit { .. } => MAX_QUANTUM_BYTES,
+        Ask::Datagram { len_bytes } => u64::from(*len_bytes),
+    };
+    Pick::Send {
+        path: path.id,
+        quantum_bytes: path.room_bytes().min(limit),
     }
 }
 
@@ -128,15 +140,12 @@ impl MinRtt {
     fn send(&mut self, path: &PathState, view: &View, ask: &Ask) -> Pick {
         self.last_pick = Some(path.id);
         let small = SMALL_BURST_PACKETS * path.mss_bytes;
-        let limit = match ask {
-            Ask::New { .. } if wants_probing(path) => small - path.in_flight_bytes,
-            Ask::New { .. } if view.connection().unsent_or_more() < path.cwnd_bytes => small,
-            Ask::New { .. } | Ask::Retransmit { .. } => MAX_QUANTUM_BYTES,
-            Ask::Datagram { len_bytes } => u64::from(*len_bytes),
-        };
-        Pick::Send {
-            path: path.id,
-            quantum_bytes: path.room_bytes().min(limit),
+        match ask {
+            Ask::New { .. } if wants_probing(path) => Pick::Send {
+                path: path.id,
+                quantum_bytes: path.room_bytes().min(small - path.in_flight_bytes),
+            },
+            _ => burst(path, view, ask),
         }
     }
 }

@@ -21,6 +21,7 @@ use std::time::Instant;
 
 use super::CopyOrder;
 use super::View;
+use super::Which;
 use crate::params::Param;
 use crate::registry::PathId;
 use crate::registry::PathState;
@@ -88,6 +89,13 @@ pub(super) fn copy(now: Instant, view: &View, spare: PathId, from: PathId) -> Op
     let worth_from = held + rtt.min + rtt.min / 4;
     let age = round_trip(from, now)?.checked_sub(worth_from)?;
     Some(CopyOrder {
-        sent_after: now.checked_sub(age)?,
+        which: Which::Newest,
+        stream: None,
+        // An application that only pauses is not at its end.
+        ended: true,
+        again: false,
+        sent_after: Some(now.checked_sub(age)?),
+        sent_before: None,
+        most_bytes: spare.mss_bytes,
     })
 }

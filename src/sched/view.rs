@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::Playback;
 use super::StreamKey;
 use crate::health::Health;
 use crate::registry::PathId;
@@ -35,7 +36,7 @@ pub enum Tier {
 impl PathState {
     /// The path's tier, or `None` while it cannot be used at all.
     pub fn tier(&self) -> Option<Tier> {
-        if !self.is_usable() {
+        if !self.takes_data() {
             return None;
         }
         let backup = self.peer_status == Status::Backup || self.local_status == Status::Backup;
@@ -50,8 +51,9 @@ impl PathState {
     }
 }
 
-/// The stream at the head of the send order.
-#[derive(Clone, Copy, Debug)]
+/// A stream that has something to send: the head of the send order, or the next one after those
+/// that were skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadStream {
     /// Which stream.
     pub key: StreamKey,
@@ -59,41 +61,56 @@ pub struct HeadStream {
     pub urgency: u8,
     /// Served in turns with others of its urgency (RFC 9218).
     pub incremental: bool,
-    /// Bytes in the send buffer that were never sent.
+    /// Bytes in the send buffer that are to be sent, for the first time or again.
     pub unsent_bytes: u64,
-    /// Bytes sent and not acked.
+    /// Bytes from the first that was not acked to the last that was sent.
     pub unacked_bytes: u64,
+    /// Bytes that the application wrote so far.
+    pub written_bytes: u64,
     /// The application ended the stream.
     pub fin: bool,
-    /// The whole length, where the application announced it.
+    /// The whole length, where the application announced it; no less than what it wrote.
     pub announced_bytes: Option<u64>,
     /// When it should be delivered.
     pub deadline: Option<Instant>,
 }
 
+impl HeadStream {
+    /// What the application will still write, as far as it is known.
+    pub fn unwritten_bytes(&self) -> Option<u64> {
+        if self.fin {
+            return Some(0);
+        }
+        Some(self.announced_bytes?.saturating_sub(self.written_bytes))
+    }
+}
+
 /// The connection's send state, kept by the transport as counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Connection {
-    /// k: bytes ready and never sent.
+    /// k: bytes of streams and DATAGRAM frames that are ready to be sent, for the first time or
+    /// again.
     pub unsent_bytes: u64,
-    /// The same by urgency.
+    /// Those of streams by urgency.
     pub unsent_by_urgency_bytes: [u64; URGENCIES],
-    /// What connection flow control still allows.
+    /// What connection flow control still allows the application to write.
     pub flow_control_room_bytes: u64,
-    /// What the send buffer still takes.
+    /// What the application may write at once: what the send buffer takes, and flow control allows.
     pub send_buffer_room_bytes: u64,
-    /// How much may wait behind a hole at the receiver: the peer's limit less the highest byte
-    /// acked in order.
+    /// How much may wait behind a hole at the receiver: the peer's limit for the connection less
+    /// what was acked in order, of all streams.
     pub reassembly_room_bytes: u64,
-    /// The stream at the head of the send order, if there is one.
+    /// The stream that is asked about. In other calls, the head of the send order if there is one.
     pub head: Option<HeadStream>,
-    /// More will follow the bytes that are ready: the application said so, or it wrote all it was
-    /// allowed to.
+    /// More will follow the bytes that are ready: the application wrote all it was allowed to, or
+    /// has not ended the stream that is asked about, unless all that it announced is there.
     pub more_expected: bool,
     /// Bytes sent so far, of whatever kind.
     pub sent_bytes: u64,
     /// Bytes of them that were copies of stream data in flight on another path.
     pub copied_bytes: u64,
+    /// What the client reported last about its playback.
+    pub playback: Option<Playback>,
 }
 
 impl Connection {
@@ -104,6 +121,12 @@ impl Connection {
         } else {
             self.unsent_bytes
         }
+    }
+
+    /// The bytes to be sent of streams of this urgency and more urgent ones.
+    pub fn unsent_up_to(&self, urgency: u8) -> u64 {
+        let end = (usize::from(urgency) + 1).min(URGENCIES);
+        self.unsent_by_urgency_bytes[..end].iter().sum()
     }
 }
 
@@ -117,28 +140,72 @@ pub struct View<'a> {
     connection: &'a Connection,
 }
 
+/// The best tier of some paths, and which ones are in it; bits as in [`View`].
+#[derive(Clone, Copy, Default)]
+struct Best {
+    tier: Option<Tier>,
+    shown: u64,
+}
+
+impl Best {
+    fn note(&mut self, at: usize, tier: Tier) {
+        if self.tier.is_none_or(|best| tier < best) {
+            (self.tier, self.shown) = (Some(tier), 0);
+        }
+        if self.tier == Some(tier) {
+            self.shown |= 1u64.checked_shl(at as u32).unwrap_or(0);
+        }
+    }
+}
+
 impl<'a> View<'a> {
-    /// Looks at the paths and finds the best tier.
+    /// Looks at the paths and finds the best tier. Paths that take early data are shown with it if
+    /// theirs is no worse, but hide nothing that is known to work.
     pub fn new(registry: &'a Registry, connection: &'a Connection) -> Self {
-        let (mut best, mut shown) = (None, 0);
+        let (mut usable, mut early) = (Best::default(), Best::default());
         for (at, path) in registry.iter().enumerate() {
             let Some(tier) = path.tier() else { continue };
-            if best.is_none_or(|best| tier < best) {
-                (best, shown) = (Some(tier), 0);
+            match path.validated {
+                true => usable.note(at, tier),
+                false => early.note(at, tier),
             }
-            if best == Some(tier) {
-                shown |= 1u64.checked_shl(at as u32).unwrap_or(0);
-            }
+        }
+        let mut best = match usable.tier {
+            Some(_) => usable,
+            None => early,
+        };
+        if early.tier.is_some() && early.tier <= best.tier {
+            best.shown |= early.shown;
         }
         View {
             registry,
-            tier: best,
-            shown,
+            tier: best.tier,
+            shown: best.shown,
             connection,
         }
     }
 
-    /// The paths to choose from: those of the best tier, in path ID order.
+    /// The backup paths that better ones hide, for a scheduler that knows when they are needed all
+    /// the same; `None` if they are shown anyhow, or there are none that deliver.
+    pub fn backups(&self) -> Option<View<'a>> {
+        if self.tier != Some(Tier::Available) {
+            return None;
+        }
+        let mut shown = 0;
+        for (at, path) in self.registry.iter().enumerate() {
+            if path.tier() == Some(Tier::Backup) {
+                shown |= 1u64.checked_shl(at as u32).unwrap_or(0);
+            }
+        }
+        let view = View {
+            tier: Some(Tier::Backup),
+            shown,
+            ..*self
+        };
+        view.paths().next().map(|_| view)
+    }
+
+    /// The paths to choose from: those of the best tier and early ones, in path ID order.
     pub fn paths(&self) -> impl Iterator<Item = &'a PathState> + Clone {
         let (tier, shown) = (self.tier, self.shown);
         self.registry
@@ -154,6 +221,12 @@ impl<'a> View<'a> {
     /// A path to choose from, by ID; `None` for one that exists but is not shown.
     pub fn path(&self, id: PathId) -> Option<&'a PathState> {
         self.paths().find(|path| path.id == id)
+    }
+
+    /// A path that a scheduler may send on, by ID: one that is shown, or a backup path.
+    pub fn usable(&self, id: PathId) -> Option<&'a PathState> {
+        self.path(id)
+            .or_else(|| self.backups().and_then(|backups| backups.path(id)))
     }
 
     /// Any path that still exists, shown or not: for looking at where data went.
@@ -212,6 +285,15 @@ mod tests {
     fn what_makes_a_path_unusable() {
         let good = path(Status::Available, Health::Healthy);
         assert!(good.is_usable());
+        let mut early = good.clone();
+        (early.validated, early.takes_early_data) = (false, true);
+        assert_eq!(early.tier(), Some(Tier::Available));
+        assert!(!early.is_usable());
+        early.amplification_room_bytes = Some(0);
+        assert_eq!(early.tier(), None);
+        // What was sent there is watched nevertheless.
+        assert!(early.is_open());
+
         let broken: [fn(&mut PathState); 5] = [
             |path| path.validated = false,
             |path| path.abandoned = true,
@@ -224,6 +306,33 @@ mod tests {
             break_it(&mut path);
             assert_eq!(path.tier(), None);
         }
+    }
+
+    #[test]
+    fn backups_can_be_used_beside_available_paths() {
+        let mut registry = Registry::new();
+        for id in 0..4 {
+            registry.add(PathId(id), 1200).validated = true;
+        }
+        registry.get_mut(PathId(1)).unwrap().peer_status = Status::Backup;
+        registry.get_mut(PathId(2)).unwrap().health = Health::Suspect;
+        let connection = Connection::default();
+
+        let view = View::new(&registry, &connection);
+        let backups = view.backups().unwrap();
+        let ids: Vec<u64> = backups.paths().map(|path| path.id.0).collect();
+        assert_eq!((ids, backups.tier()), (vec![1], Some(Tier::Backup)));
+        let usable = [0, 1, 2, 3].map(|id| view.usable(PathId(id)).is_some());
+        assert_eq!(usable, [true, true, false, true]);
+
+        // Where it is shown anyhow, or failed, there is none.
+        registry.get_mut(PathId(1)).unwrap().health = Health::Failed;
+        assert!(View::new(&registry, &connection).backups().is_none());
+        registry.get_mut(PathId(1)).unwrap().health = Health::Healthy;
+        for id in [0, 3] {
+            registry.get_mut(PathId(id)).unwrap().health = Health::Suspect;
+        }
+        assert!(View::new(&registry, &connection).backups().is_none());
     }
 
     #[test]
@@ -252,5 +361,31 @@ mod tests {
         registry.remove(PathId(2));
         let empty: [u64; 0] = [];
         assert_eq!(ids(&registry), empty);
+    }
+
+    #[test]
+    fn a_path_that_takes_early_data_hides_no_other() {
+        let mut registry = Registry::new();
+        registry.add(PathId(0), 1200).validated = true;
+        registry.add(PathId(1), 1200).takes_early_data = true;
+        registry.add(PathId(2), 1200).validated = true;
+        let connection = Connection::default();
+        let ids = |registry: &Registry| -> Vec<u64> {
+            let view = View::new(registry, &connection);
+            view.paths().map(|path| path.id.0).collect()
+        };
+
+        assert_eq!(ids(&registry), [0, 1, 2]);
+        for id in [0, 2] {
+            registry.get_mut(PathId(id)).unwrap().health = Health::Suspect;
+        }
+        assert_eq!(ids(&registry), [0, 1, 2]);
+        // But it does not come before better ones.
+        registry.get_mut(PathId(1)).unwrap().health = Health::Failed;
+        assert_eq!(ids(&registry), [0, 2]);
+        // Alone it is better than nothing.
+        registry.remove(PathId(0));
+        registry.remove(PathId(2));
+        assert_eq!(ids(&registry), [1]);
     }
 }

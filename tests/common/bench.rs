@@ -8,6 +8,8 @@ use mpq_decision::sched::Ask;
 use mpq_decision::sched::Chosen;
 use mpq_decision::sched::Connection;
 use mpq_decision::sched::CopyOrder;
+use mpq_decision::sched::Event;
+use mpq_decision::sched::Moment;
 use mpq_decision::sched::Pick;
 use mpq_decision::sched::Scheduler;
 use mpq_decision::sched::StreamKey;
@@ -44,6 +46,7 @@ impl Bench {
         }
         let connection = Connection {
             unsent_bytes: 1 << 24,
+            reassembly_room_bytes: 1 << 40,
             ..Connection::default()
         };
         let scheduler = sched::by_name(name).unwrap();
@@ -70,9 +73,27 @@ impl Bench {
 
     /// Whether path `spare` shall carry copies of what `from` has in flight.
     pub fn duplicate(&mut self, spare: u64, from: u64) -> Option<CopyOrder> {
+        self.copies(spare, from, Moment::NothingNew)
+    }
+
+    /// The same at either moment.
+    pub fn copies(&mut self, spare: u64, from: u64, moment: Moment) -> Option<CopyOrder> {
         let view = View::new(&self.paths, &self.connection);
         self.scheduler
-            .duplicate(self.now, &view, PathId(spare), PathId(from))
+            .duplicate(self.now, &view, PathId(spare), PathId(from), moment)
+    }
+
+    pub fn copies_first(&self) -> bool {
+        self.scheduler.copies_first()
+    }
+
+    pub fn next_wake(&self) -> Option<Instant> {
+        self.scheduler.next_wake()
+    }
+
+    pub fn event(&mut self, event: &Event) {
+        let view = View::new(&self.paths, &self.connection);
+        self.scheduler.on_event(self.now, &view, event);
     }
 
     pub fn sends_on(&mut self, ask: Ask) -> u64 {

@@ -44,6 +44,8 @@ struct Track {
     /// Media time up to which the track is buffered.
     until: Duration,
     is_complete: bool,
+    /// How often playback stood for want of this track.
+    starvations: usize,
 }
 
 /// Buffer of all tracks with one playhead. Times are on the session's clock and never go back.
@@ -70,6 +72,7 @@ impl Buffer {
             segments: VecDeque::new(),
             until: Duration::ZERO,
             is_complete: false,
+            starvations: 0,
         };
         Self {
             tracks: kinds.iter().map(track).collect(),
@@ -138,6 +141,12 @@ impl Buffer {
             })
     }
 
+    /// How often playback stood for want of this track, startup not counted.
+    pub fn starvations(&self, kind: MediaKind) -> usize {
+        let track = self.tracks.iter().find(|track| track.kind == kind);
+        track.map_or(0, |track| track.starvations)
+    }
+
     /// Lets time pass up to `now`.
     pub fn advance(&mut self, now: Duration) {
         let passed = now.saturating_sub(self.now);
@@ -179,6 +188,11 @@ impl Buffer {
             self.ended_at = Some(dry_at);
         } else {
             self.state = State::Stalled(dry_at);
+            let playhead = self.playhead;
+            let dry = |track: &&mut Track| !track.is_complete && track.until <= playhead;
+            for track in self.tracks.iter_mut().filter(dry) {
+                track.starvations += 1;
+            }
             self.stalls.push(Stall {
                 start: dry_at,
                 duration: passed - left,
@@ -259,6 +273,7 @@ mod tests {
         buffer.advance(s(7));
         assert_eq!(buffer.state(), State::Stalled(s(5)));
         assert_eq!(buffer.stalls()[0].duration, s(2));
+        assert_eq!([Video, Audio].map(|kind| buffer.starvations(kind)), [1, 0]);
         buffer.push(s(9), Video, segment(1), false);
         assert_eq!(buffer.state(), State::Playing);
         let stall = Stall {

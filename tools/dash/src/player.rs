@@ -16,6 +16,7 @@
 
 use std::time::{Duration, Instant};
 
+use mpq_cmcd::{Cmcd, Object};
 use url::Url;
 
 use crate::abr::{should_abandon, Decision, Download, Rule, Situation};
@@ -96,13 +97,17 @@ pub struct Fetch {
     /// Bytes from the start of the body that [`Player::on_done`] wants to see; the rest can be
     /// dropped as it arrives.
     pub keep_bytes: usize,
+    /// What the server may know of the playback at this moment.
+    pub cmcd: Cmcd,
+    /// What will be asked for next if the level stays, relative to `url`.
+    pub next_object: Option<String>,
 }
 
 /// What to do now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Send this request, then call [`Player::next`] again.
-    Fetch(Fetch),
+    Fetch(Box<Fetch>),
     /// Call [`Player::next`] again after the next report of an outstanding request, or at `until`.
     Wait {
         /// `None` when only a report can change anything.
@@ -202,6 +207,8 @@ struct Track {
     /// The rule wants to be asked again then.
     hold_until: Duration,
     is_complete: bool,
+    /// Starvations up to its last request.
+    told_starvations: usize,
 }
 
 /// A playing session. All times it is given must not go back.
@@ -253,6 +260,7 @@ impl Player {
             failures: 0,
             hold_until: Duration::ZERO,
             is_complete: false,
+            told_starvations: 0,
         };
         Ok(Self {
             tracks: kinds.iter().map(track).collect(),
@@ -482,7 +490,10 @@ impl Player {
                 range.byte_count().min(MAX_INDEX_BYTES)
             }) as usize,
         };
+        let cmcd = self.cmcd(index, what);
+        let next_object = self.next_object(index, what, &resource.url);
         let track = &mut self.tracks[index];
+        track.told_starvations = self.buffer.starvations(track.kind);
         let fetch = Fetch {
             id,
             what,
@@ -491,6 +502,8 @@ impl Player {
             url: resource.url,
             range: resource.range,
             keep_bytes,
+            cmcd,
+            next_object,
         };
         track.pending = Some(Pending {
             fetch: fetch.clone(),
@@ -498,7 +511,52 @@ impl Player {
             received_bytes: 0,
         });
         self.throughput.on_request(now);
-        TrackAction::Fetch(fetch)
+        TrackAction::Fetch(Box::new(fetch))
+    }
+
+    /// What a track's request may say.
+    fn cmcd(&self, index: usize, what: What) -> Cmcd {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).ok();
+        let track = &self.tracks[index];
+        let representations = self.representations(track);
+        let is_awaited = self.buffer.awaits(track.kind);
+        let ahead = self.buffer.track_level(track.kind);
+        let mut cmcd = Cmcd {
+            // What playback waits for is late already.
+            deadline_ms: ms(if is_awaited { Duration::ZERO } else { ahead }),
+            throughput_kbps: self.throughput.estimate_bps().map(|bps| (bps / 1e3) as u64),
+            is_startup: is_awaited,
+            was_starved: self.buffer.starvations(track.kind) > track.told_starvations,
+            object: Some(match what {
+                What::Segment(_) if track.kind == MediaKind::Audio => Object::Audio,
+                What::Segment(_) => Object::Video,
+                What::Init => Object::Init,
+                What::Index => Object::Other,
+            }),
+            ..Cmcd::default()
+        };
+        let level = track.chosen.and_then(|level| representations.get(level));
+        if let (What::Segment(_), Some(level)) = (what, level) {
+            let to_kbps = |bps: u64| bps.div_ceil(1000);
+            let top = representations.last();
+            cmcd.buffer_ms = ms(ahead);
+            cmcd.bitrate_kbps = Some(to_kbps(level.bandwidth_bps));
+            cmcd.top_bitrate_kbps = top.map(|top| to_kbps(top.bandwidth_bps));
+            cmcd.duration_ms = level
+                .segment(track.next_in_period)
+                .and_then(|segment| ms(segment.duration));
+        }
+        cmcd
+    }
+
+    /// Where the segment after what is at `url` is, unless that is the same file.
+    fn next_object(&self, index: usize, what: What, url: &Url) -> Option<String> {
+        let track = &self.tracks[index];
+        let level = self.representations(track).get(track.chosen?)?;
+        let is_segment = matches!(what, What::Segment(_));
+        let next = level.segment(track.next_in_period + u64::from(is_segment))?;
+        let relative = url.make_relative(&next.resource.url)?;
+        (!relative.is_empty()).then_some(relative)
     }
 
     /// `received_bytes` of a body have arrived so far, of `total_bytes` if that is known.
@@ -727,7 +785,7 @@ enum Choice {
 }
 
 enum TrackAction {
-    Fetch(Fetch),
+    Fetch(Box<Fetch>),
     WaitUntil(Duration),
     Nothing,
 }

@@ -4,9 +4,12 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use mpq_dash::player::{Action, Config, Player, PlayerError, What};
+use mpq_cmcd::{Cmcd, Object};
+use mpq_dash::buffer::State;
+use mpq_dash::mpd::MediaKind;
+use mpq_dash::player::{Action, Config, Fetch, Player, PlayerError, What};
 use mpq_dash::session::Report;
-use support::{presentation, simulate, steady, Trace};
+use support::{presentation, simulate, simulate_with, steady, Trace};
 
 const LADDER: [u64; 5] = [300_000, 750_000, 1_200_000, 2_500_000, 5_000_000];
 const RULES: [&str; 6] = ["rate", "bba0", "bola", "dynamic", "fixed:0", "fixed:4"];
@@ -126,6 +129,65 @@ fn a_link_below_the_lowest_rate_stalls() {
     let (player, end) = simulate(presentation(&LADDER, 40), "dynamic", &steady(200_000.0));
     assert!(player.buffer().stalls().len() > 5);
     assert!(end > s(79), "{end:?}");
+}
+
+#[test]
+fn requests_tell_the_truth() {
+    for (bps, stalls) in [(8e6, false), (200_000.0, true)] {
+        let mut told = [0, 0];
+        let mut fetches: Vec<Fetch> = Vec::new();
+        let (player, _) = simulate_with(
+            presentation(&LADDER, 40),
+            "rate",
+            &steady(bps),
+            |player, fetch| {
+                let (buffer, cmcd) = (player.buffer(), fetch.cmcd);
+                let ahead = buffer.track_level(fetch.kind).as_millis() as u64;
+                let is_awaited = buffer.awaits(fetch.kind);
+                assert_eq!(cmcd.is_startup, is_awaited);
+                let deadline_ms = if is_awaited { 0 } else { ahead };
+                assert_eq!(cmcd.deadline_ms, Some(deadline_ms), "{fetch:?}");
+                assert_eq!(
+                    cmcd.throughput_kbps,
+                    player.throughput_bps().map(|bps| (bps / 1e3) as u64)
+                );
+                if let What::Segment(_) = fetch.what {
+                    assert_eq!(cmcd.buffer_ms, Some(ahead));
+                    assert_eq!(cmcd.duration_ms, Some(2_000));
+                    let bps: u64 = fetch.representation.parse().unwrap();
+                    assert_eq!(cmcd.bitrate_kbps, Some(bps / 1000));
+                }
+                if cmcd.was_starved {
+                    told[usize::from(fetch.kind == MediaKind::Audio)] += 1;
+                    assert_ne!(buffer.state(), State::Startup);
+                }
+                fetches.push(fetch.clone());
+            },
+        );
+        // Each time it stood is told once, by the track that it stood for.
+        let buffer = player.buffer();
+        assert_eq!(!buffer.stalls().is_empty(), stalls);
+        let starvations = [MediaKind::Video, MediaKind::Audio].map(|kind| buffer.starvations(kind));
+        assert!(starvations.iter().sum::<usize>() >= buffer.stalls().len());
+        for (told, starvations) in told.into_iter().zip(starvations) {
+            // The last one may have no request behind it.
+            assert!(told <= starvations && told + 1 >= starvations);
+        }
+
+        let expected = Cmcd {
+            deadline_ms: Some(0),
+            is_startup: true,
+            object: Some(Object::Init),
+            ..Cmcd::default()
+        };
+        assert_eq!((fetches[0].what, fetches[0].cmcd), (What::Init, expected));
+        assert_eq!(fetches[0].next_object.as_deref(), Some("300000-1"));
+        let video = |fetch: &&Fetch| fetch.cmcd.object == Some(Object::Video);
+        let segments: Vec<&Fetch> = fetches.iter().filter(video).collect();
+        assert_eq!(segments[0].next_object.as_deref(), Some("300000-2"));
+        assert_eq!(segments[0].cmcd.top_bitrate_kbps, Some(5000));
+        assert_eq!(segments.last().unwrap().next_object, None);
+    }
 }
 
 #[test]

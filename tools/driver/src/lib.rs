@@ -11,6 +11,7 @@ pub mod endpoint;
 pub mod facts;
 pub mod h3;
 pub mod multipath;
+pub mod playback;
 
 mod cid;
 mod conn_key;

@@ -159,12 +159,71 @@ fn schedulers_are_listed() {
             "{page}"
         );
     }
+    assert!(page.lines().all(|line| line.len() <= 80), "{page}");
+}
+
+#[test]
+fn every_scheduler_is_explained_in_all_sections() {
+    let all: Value = serde_json::from_str(&stdout(mpq(&["sched", "--json"]))).unwrap();
+    for scheduler in all.as_array().unwrap() {
+        let name = scheduler["name"].as_str().unwrap();
+        let page = stdout(mpq(&["sched", name]));
+        let mut rest = page.as_str();
+        for heading in [
+            name,
+            "Idea",
+            "Source",
+            "Rule",
+            "Parameters",
+            "Use it when",
+            "What it gets wrong",
+            "Deviations from the source",
+        ] {
+            let line = format!("{heading}\n");
+            let at = rest
+                .find(&line)
+                .unwrap_or_else(|| panic!("{name}: {heading}: {page}"));
+            rest = &rest[at + line.len()..];
+            assert!(rest.trim_start().len() > 3, "{name}: {heading}");
+        }
+
+        let said = words(&page).replace("; ", " ");
+        for key in ["summary", "idea", "source", "rule", "use_when", "wrong"] {
+            let text = words(&scheduler[key].as_str().unwrap().replace("; ", " "));
+            assert!(text.len() > 3 && said.contains(&text), "{name}: {text}");
+        }
+        for deviation in scheduler["deviations"].as_array().unwrap() {
+            let text = words(&deviation.as_str().unwrap().replace("; ", " "));
+            assert!(said.contains(&text), "{name}: {text}");
+        }
+        for parameter in scheduler["parameters"].as_array().unwrap() {
+            let text = |key: &str| parameter[key].as_str().unwrap();
+            let setting = format!("{}={}", text("name"), text("default"));
+            assert!(said.contains(&setting), "{name}: {setting}");
+            let choice = format!("{name}:{setting}");
+            assert_eq!(quiche::check_scheduler_name(&choice), Ok(()));
+        }
+    }
+}
+
+#[test]
+fn an_unknown_scheduler_lists_those_that_exist() {
+    let output = mpq(&["sched", "warp"]);
+    assert_eq!(code(&output), 1);
+    assert!(output.stdout.is_empty());
+    let names: Vec<_> = quiche::schedulers().map(|(name, _)| name).collect();
+    let expected = format!(
+        "no scheduler is called \"warp\"; use one of: {}",
+        names.join(", ")
+    );
+    assert!(stderr(&output).contains(&expected), "{}", stderr(&output));
 }
 
 /// The pages with what `mpq` prints, and how many such parts each has.
-const PAGES: [(&str, usize); 3] = [
+const PAGES: [(&str, usize); 4] = [
     ("docs/mpq.md", 2),
     ("docs/controllers.md", 3),
+    ("docs/schedulers.md", 4),
     ("docs/paths.md", 2),
 ];
 

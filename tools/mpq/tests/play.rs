@@ -190,6 +190,48 @@ fn a_fixed_level_is_kept_and_a_first_level_is_only_the_first() {
 }
 
 #[test]
+fn the_server_hears_of_the_playback_as_it_is_told_to() {
+    let (dirs, _) = dirs(1);
+    dash::write(&dirs.www, SECONDS);
+    let server = Server::start(&dirs.www, &["-v"]);
+    let log_of = |cmcd: &[&str]| {
+        let before = server.log().len();
+        let output = run(dirs
+            .command("play", &["--no-verify", "-q", "--abr", "fixed:0"])
+            .args(cmcd)
+            .arg(server.url("movie.mpd")));
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        server.log()[before..].to_owned()
+    };
+    // The server's words for what it understood: three requests are made while nothing plays yet.
+    let heard = |log: &str| {
+        let understood = |what| log.matches(what).count();
+        assert!(understood("is_startup: true") >= 3, "{log}");
+        let segments = 2 * SECONDS as usize;
+        assert_eq!(understood("duration_ms: Some(1000)"), segments, "{log}");
+        assert!(understood("deadline_ms: Some(") >= segments, "{log}");
+        assert!(understood("buffer_ms: Some(0)") >= 2, "{log}");
+        assert!(understood("buffer_ms: Some(1000)") >= 1, "{log}");
+        assert!(understood("throughput_kbps: Some(") >= 1, "{log}");
+    };
+
+    let log = log_of(&[]);
+    heard(&log);
+    assert!(!log.contains("CMCD="), "{log}");
+
+    let log = log_of(&["--cmcd", "query"]);
+    heard(&log);
+    let asked = log.matches("GET /").count();
+    assert_eq!(log.matches("?CMCD=").count(), asked, "{log}");
+
+    let log = log_of(&["--cmcd", "off"]);
+    assert!(
+        !log.contains("is_startup") && !log.contains("CMCD="),
+        "{log}"
+    );
+}
+
+#[test]
 fn what_cannot_be_played_is_said() {
     let (dirs, server) = movie();
     let www = |name: &str, text: &str| std::fs::write(dirs.www.join(name), text).unwrap();

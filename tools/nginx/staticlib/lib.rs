@@ -4,6 +4,8 @@
 //! What has panicked is not touched again: it is closed for nginx, and its memory is never freed, since nobody knows
 //! what it looks like inside.
 
+mod cmcd;
+
 use std::cell::Cell;
 use std::cell::RefCell;
 use std::ffi::c_int;
@@ -90,6 +92,12 @@ guarded! {
     ngx_quic_guarded_conn_stream_send =
         quiche_conn_stream_send(stream: u64, buf: *const u8, len: usize, fin: bool, error: *mut u64) -> isize,
         INVALID_STATE;
+    ngx_quic_guarded_conn_report_qoe = quiche_conn_report_qoe(buffered_ms: u64, bitrate: u64, stalled: bool) -> c_int,
+        INVALID_STATE as c_int;
+    ngx_quic_guarded_conn_stream_deadline = quiche_conn_stream_deadline(stream: u64, within_ms: u64) -> c_int,
+        INVALID_STATE as c_int;
+    ngx_quic_guarded_conn_stream_announce = quiche_conn_stream_announce(stream: u64, length: u64) -> c_int,
+        INVALID_STATE as c_int;
     ngx_quic_guarded_conn_stream_shutdown = quiche_conn_stream_shutdown(stream: u64, direction: c_int, error: u64) -> c_int,
         INVALID_STATE as c_int;
 }

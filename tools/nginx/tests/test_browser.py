@@ -18,6 +18,7 @@ HERE = Path(__file__).resolve().parent
 SEGMENT_SECONDS, SECONDS = 1, 8
 # A player that came so far has fetched segments while it played.
 PLAYED_SECONDS = 5
+QOE_LOG = "log_format qoe '$uri $quic_qoe_buffer_ms $quic_qoe_bitrate_kbps $quic_qoe_stalled';"
 TYPES = """types { text/html html; application/javascript js; application/dash+xml mpd;
                    video/mp4 mp4 m4s; }"""
 
@@ -80,13 +81,19 @@ def key_hash(certificate: Path) -> str:
     return base64.b64encode(hashlib.sha256(der).digest()).decode()
 
 
-@pytest.mark.parametrize("directives", [
-    "quic_multipath on;",
-    "quic_multipath on; quic_retry on; quic_gso on;",
+@pytest.mark.parametrize("directives, cmcd", [
+    ("quic_multipath on;", ""),
+    ("quic_multipath on; quic_retry on; quic_gso on;", ""),
+    ("quic_multipath on;", "header"),
+    ("quic_multipath on;", "query"),
 ])
-def test_chromium_plays(make_nginx, chromium, site, directives):
+def test_chromium_plays(make_nginx, chromium, site, directives, cmcd):
     api = pytest.importorskip("playwright.sync_api", reason="no playwright in .venv: ci/setup nginx installs it")
-    nginx = make_nginx(server=directives, http=TYPES, location=f"root {site};")
+    nginx = make_nginx(start=False)
+    logs = nginx.directory / "logs"
+    nginx.write(server=f"{directives} access_log {logs}/access.log quic; access_log {logs}/qoe.log qoe;",
+                http=TYPES + QOE_LOG, location=f"root {site};")
+    nginx.start()
     origin = f"127.0.0.1:{nginx.port}"
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, headless=True, args=[
@@ -100,7 +107,7 @@ def test_chromium_plays(make_nginx, chromium, site, directives):
             page.on("console", lambda message: console.append(message.text) if message.type == "error" else None)
             failed = []
             page.on("requestfailed", lambda request: failed.append(f"{request.url}: {request.failure}"))
-            page.goto(f"https://{origin}/player.html", timeout=1000 * LIMIT_SECONDS)
+            page.goto(f"https://{origin}/player.html?cmcd={cmcd}", timeout=1000 * LIMIT_SECONDS)
             try:
                 page.wait_for_function(f"video.currentTime >= {PLAYED_SECONDS} || problems.length", timeout=1000 * LIMIT_SECONDS)
             except api.TimeoutError:
@@ -117,12 +124,19 @@ def test_chromium_plays(make_nginx, chromium, site, directives):
                     .map(entry => [entry.name, entry.nextHopProtocol])"""))
         finally:
             browser.close()
-    entries = {name.rsplit("/", 1)[1]: protocol for name, protocol in entries.items() if name.startswith("https:")}
+    entries = {name.split("?")[0].rsplit("/", 1)[1]: protocol for name, protocol in entries.items() if name.startswith("https:")}
     assert {"player.html", "dash.all.min.js", "video.mpd", "init.mp4", "1.m4s"} <= entries.keys(), entries
     assert set(entries.values()) == {"h3"}, entries
     segments = [line for line in nginx.access() if re.search(r"/\d+\.m4s ", line)]
     assert len(segments) >= PLAYED_SECONDS
     assert all(" 200 " in line and " h3 " in line for line in segments), segments
+    # What the player says with each segment, the scheduler knows.
+    told = [line.split()[1:] for line in (logs / "qoe.log").read_text().splitlines() if re.match(r"/\d+\.m4s ", line)]
+    if cmcd:
+        assert all(buffer.isdigit() and bitrate.isdigit() and stalled in "01" for buffer, bitrate, stalled in told), told
+        assert any(int(buffer) > 0 for buffer, _, _ in told), told
+    else:
+        assert all(said == ["-"] * 3 for said in told), told
     assert loud_lines(nginx) == []
     # The server is as ready as before.
     assert h3.fetch(nginx.port, "/player.html").status == 200

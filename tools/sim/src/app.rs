@@ -1,18 +1,55 @@
 //! What the two ends of a connection send and read.
 //!
-//! A request is a stream of eight bytes: how many are wanted, [`ENDLESS`] for no end. The response
-//! is so many bytes on the same stream. An upload is a stream of the data itself, and so is what a
-//! flow sends the other way.
+//! A request is a stream of eight bytes: how many are wanted, [`ENDLESS`] for no end; and of what a
+//! client tells the server besides, its [`Hints`]. The response is so many bytes on the same stream.
+//! An upload is a stream of the data itself, and so is what a flow sends the other way.
 
 use std::sync::LazyLock;
+use std::time::Instant;
 
+use mpq_cmcd::Cmcd;
+use mpq_cmcd::Fields;
+use mpq_driver::playback;
 use quiche::Connection;
 
 /// A response without an end.
 pub const ENDLESS: u64 = u64::MAX;
 
-/// Bytes of a request.
-const REQUEST_BYTES: usize = 8;
+/// A session's name for the server, as long as a real one.
+const SESSION_ID: &str = "00000000-0000-4000-8000-000000000000";
+
+/// Bytes of a request's number.
+const NUMBER_BYTES: usize = 8;
+
+/// quiche's number for the first urgency of RFC 9218, as its HTTP/3 has it.
+const FIRST_URGENCY: u8 = 124;
+
+/// RFC 9218's.
+const DEFAULT_URGENCY: u8 = 3;
+
+/// What a client tells the server of a request, as HTTP fields would.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hints {
+    /// RFC 9218's, 0 to 7.
+    pub urgency: Option<u8>,
+    /// What a player says of its playback (CTA-5004), which may be nothing.
+    pub said: String,
+}
+
+/// What [`Hints::said`] is: the values of the fields that `mpq play` sends, in one.
+pub fn said(cmcd: Cmcd, next_object: Option<&str>) -> String {
+    let fields = Fields {
+        cmcd,
+        session_id: SESSION_ID,
+        next_object,
+    };
+    let values: Vec<String> = fields
+        .headers()
+        .into_iter()
+        .map(|(_, value)| value)
+        .collect();
+    values.join(",")
+}
 
 /// Written and read at a time.
 const CHUNK: usize = 64 << 10;
@@ -38,12 +75,13 @@ fn content(stream: u64, offset: u64, n: usize) -> &'static [u8] {
 
 /// A stream that is being written.
 struct Outgoing {
+    urgency: u8,
     stream: u64,
     offset: u64,
     left: u64,
 }
 
-/// The streams that an end is writing, in the order in which they began.
+/// The streams that an end is writing, the most urgent first, else in the order in which they began.
 #[derive(Default)]
 pub struct Sender {
     streams: Vec<Outgoing>,
@@ -52,11 +90,19 @@ pub struct Sender {
 impl Sender {
     /// Begins to write `bytes` on `stream`.
     pub fn start(&mut self, stream: u64, bytes: u64) {
-        self.streams.push(Outgoing {
+        self.start_at(DEFAULT_URGENCY, stream, bytes);
+    }
+
+    /// The same for a stream of some urgency.
+    fn start_at(&mut self, urgency: u8, stream: u64, bytes: u64) {
+        let at = self.streams.partition_point(|out| out.urgency <= urgency);
+        let out = Outgoing {
+            urgency,
             stream,
             offset: 0,
             left: bytes,
-        });
+        };
+        self.streams.insert(at, out);
     }
 
     /// Writes as much as the connection takes.
@@ -99,6 +145,8 @@ pub struct Received {
     pub wrong: Option<(u64, u64)>,
     /// How far each stream that goes on was read.
     offsets: Vec<(u64, u64)>,
+    /// Requests that have not come to their end, by stream.
+    requests: Vec<(u64, Vec<u8>)>,
 }
 
 impl Received {
@@ -126,10 +174,16 @@ impl Received {
     }
 }
 
-/// Sends a request for `bytes` on a stream of its own.
-pub fn request(quic: &mut Connection, stream: u64, bytes: u64) -> quiche::Result<()> {
-    quic.stream_send(stream, &bytes.to_be_bytes(), true)
-        .map(drop)
+/// Sends a request for `bytes` on a stream of its own, with hints if there are any.
+pub fn request(
+    quic: &mut Connection,
+    stream: u64,
+    bytes: u64,
+    hints: &Hints,
+) -> quiche::Result<()> {
+    let urgency = [hints.urgency.unwrap_or(DEFAULT_URGENCY)];
+    let request = [&bytes.to_be_bytes(), &urgency[..], hints.said.as_bytes()].concat();
+    quic.stream_send(stream, &request, true).map(drop)
 }
 
 /// Reads everything that is there into `received`. `on_data` hears of each stream's bytes.
@@ -161,12 +215,13 @@ fn read_stream(
     }
 }
 
-/// Reads requests, and begins the responses; reads what else the client sends.
+/// Reads requests that have come at `now`, and begins the responses; reads what else the client sends.
 pub fn serve(
     quic: &mut Connection,
     scratch: &mut Vec<u8>,
     received: &mut Received,
     sender: &mut Sender,
+    now: Instant,
 ) {
     while let Some(stream) = quic.stream_readable_next() {
         let is_bidirectional = stream & 2 == 0;
@@ -174,18 +229,57 @@ pub fn serve(
             read_stream(quic, stream, scratch, received, &mut |_, _| ());
             continue;
         }
-        let mut request = [0; REQUEST_BYTES + 1];
-        // A request fits in every first packet, so it comes in one piece.
-        if let Ok((REQUEST_BYTES, _)) = quic.stream_recv(stream, &mut request) {
-            let bytes = request[..REQUEST_BYTES].try_into().expect("eight bytes");
-            sender.start(stream, u64::from_be_bytes(bytes));
+        let Some(request) = read_request(quic, stream, scratch, &mut received.requests) else {
+            continue;
+        };
+        let Some((number, hints)) = request.split_first_chunk::<NUMBER_BYTES>() else {
+            continue;
+        };
+        let Some((&urgency, said)) = hints.split_first() else {
+            continue;
+        };
+        let bytes = u64::from_be_bytes(*number);
+        if urgency != DEFAULT_URGENCY {
+            // A stream that is gone needs no urgency.
+            let _ = quic.stream_priority(stream, FIRST_URGENCY + urgency.min(7), false);
         }
+        let mut cmcd = Cmcd::default();
+        if cmcd.read(said) {
+            playback::report(quic, stream, &cmcd, now);
+        }
+        if bytes != ENDLESS {
+            playback::announce(quic, stream, bytes);
+        }
+        sender.start_at(urgency, stream, bytes);
     }
+}
+
+/// A request once it is there as a whole.
+fn read_request(
+    quic: &mut Connection,
+    stream: u64,
+    scratch: &mut Vec<u8>,
+    requests: &mut Vec<(u64, Vec<u8>)>,
+) -> Option<Vec<u8>> {
+    scratch.resize(CHUNK, 0);
+    while let Ok((n, fin)) = quic.stream_recv(stream, scratch) {
+        let before = requests.iter().position(|(id, _)| *id == stream);
+        let mut request = before.map_or_else(Vec::new, |at| requests.swap_remove(at).1);
+        request.extend_from_slice(&scratch[..n]);
+        if fin {
+            return Some(request);
+        }
+        requests.push((stream, request));
+    }
+    None
 }
 
 #[cfg(test)]
 mod tests {
+    use quiche::test_utils::Pipe;
+
     use super::*;
+    use crate::identity;
 
     #[test]
     fn a_wrong_byte_is_found_and_named() {
@@ -209,5 +303,46 @@ mod tests {
             received.take(4, content(stream, offset, 100), false);
             assert!(received.wrong.is_some(), "{stream} {offset}");
         }
+    }
+
+    /// A request is served once all of it is there, whatever a player says with it.
+    #[test]
+    fn a_request_in_pieces() {
+        let settings = mpq_driver::TransportSettings::default();
+        let config = |tls: Result<_, _>| {
+            let mut config = settings.to_quiche_with_tls(tls.unwrap()).unwrap();
+            config.verify_peer(false);
+            config
+        };
+        let mut client = config(identity::client_tls());
+        let mut server = config(identity::server_tls());
+        let mut pipe = Pipe::with_client_and_server_config(&mut client, &mut server).unwrap();
+        pipe.handshake().unwrap();
+        let (mut received, mut sender) = (Received::default(), Sender::default());
+        let said = "bl=2000,dl=86400000,bs,nor=\"2.m4s\"".as_bytes();
+        let whole = [&1000u64.to_be_bytes()[..], &[DEFAULT_URGENCY], said].concat();
+        for (piece, fin) in [
+            (&whole[..5], false),
+            (&whole[5..20], false),
+            (&whole[20..], true),
+        ] {
+            assert!(sender.streams.is_empty());
+            pipe.client.stream_send(0, piece, fin).unwrap();
+            pipe.advance().unwrap();
+            let mut scratch = Vec::new();
+            let now = Instant::now();
+            serve(
+                &mut pipe.server,
+                &mut scratch,
+                &mut received,
+                &mut sender,
+                now,
+            );
+        }
+        assert_eq!(
+            (sender.streams[0].stream, sender.streams[0].left),
+            (0, 1000)
+        );
+        assert!(received.requests.is_empty());
     }
 }

@@ -226,6 +226,8 @@ pub struct ConnectionState {
     /// The request under way: its stream and its time.
     pub request: Option<(u64, Nanos)>,
     pub next_request: Nanos,
+    /// Whether what goes on beside the requests was asked for.
+    pub has_beside: bool,
     /// Of a flow that plays DASH.
     pub viewer: Option<Viewer>,
     /// Of a flow whose sender's controller is watched.

@@ -3,6 +3,8 @@
 use std::time::Duration;
 use std::time::Instant;
 
+use mpq_cmcd::Cmcd;
+use mpq_cmcd::Object;
 use mpq_dash::abr;
 use mpq_dash::mpd::Representation;
 use mpq_dash::player::Action;
@@ -16,6 +18,7 @@ use quiche::Connection;
 use quiche::Shutdown;
 
 use crate::app;
+use crate::app::Hints;
 use crate::scenario::Dash;
 
 /// Pause between packets that keep a connection which waits for the buffer to drain, as in
@@ -37,6 +40,8 @@ struct Request {
     fetch: Option<FetchId>,
     /// `None` until the peer's limit on streams lets it out.
     stream: Option<u64>,
+    /// What goes with it.
+    said: String,
     total_bytes: u64,
     received_bytes: u64,
     /// Whether something came that the player was not told of.
@@ -44,14 +49,23 @@ struct Request {
 }
 
 impl Request {
-    fn new(fetch: Option<FetchId>, total_bytes: u64) -> Request {
+    fn new(fetch: Option<FetchId>, said: String, total_bytes: u64) -> Request {
         Request {
             fetch,
             stream: None,
+            said,
             total_bytes,
             received_bytes: 0,
             has_news: false,
         }
+    }
+}
+
+/// What a request says of the playback.
+fn said(is_telling: bool, cmcd: Cmcd, next_object: Option<&str>) -> String {
+    match is_telling {
+        true => app::said(cmcd, next_object),
+        false => String::new(),
     }
 }
 
@@ -70,6 +84,8 @@ pub struct Viewer {
     /// In the order in which they were made.
     requests: Vec<Request>,
     init_bytes: u64,
+    /// Whether the server hears of the playback.
+    is_telling: bool,
     has_mpd: bool,
     /// When the player is to be asked again, besides after the end of a response.
     ask_at: Option<Instant>,
@@ -82,9 +98,16 @@ impl Viewer {
         let rule = abr::by_name(&dash.abr).map_err(|e| e.to_string())?;
         let player = Player::new(dash.presentation()?, rule, dash.player_config(), began)
             .map_err(|e| e.to_string())?;
+        let mpd = Cmcd {
+            object: Some(Object::Manifest),
+            is_startup: true,
+            ..Cmcd::default()
+        };
+        let said = said(dash.cmcd, mpd, None);
         Ok(Viewer {
             player,
-            requests: vec![Request::new(None, dash.mpd.value.0)],
+            requests: vec![Request::new(None, said, dash.mpd.value.0)],
+            is_telling: dash.cmcd,
             init_bytes: dash.init.value.0,
             has_mpd: false,
             ask_at: None,
@@ -125,8 +148,10 @@ impl Viewer {
                 match self.player.next(now)? {
                     Action::Fetch(fetch) => {
                         let total_bytes = self.size(&fetch);
+                        let next = fetch.next_object.as_deref();
+                        let said = said(self.is_telling, fetch.cmcd, next);
                         self.requests
-                            .push(Request::new(Some(fetch.id), total_bytes));
+                            .push(Request::new(Some(fetch.id), said, total_bytes));
                     }
                     Action::Wait { until } => {
                         self.ask_at = until;
@@ -138,7 +163,11 @@ impl Viewer {
         }
         for request in self.requests.iter_mut().filter(|r| r.stream.is_none()) {
             // Credit for streams comes in packets, after which there is another step.
-            if app::request(quic, *next_stream, request.total_bytes).is_err() {
+            let hints = Hints {
+                urgency: None,
+                said: request.said.clone(),
+            };
+            if app::request(quic, *next_stream, request.total_bytes, &hints).is_err() {
                 break;
             }
             request.stream = Some(*next_stream);

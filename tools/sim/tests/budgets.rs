@@ -1,5 +1,5 @@
-//! Budgets: scenarios of `experiments/scenarios/beyond` whose rules a change of a scheduler, a controller or the transport
-//! must not break.
+//! Budgets: scenarios of `experiments/scenarios/beyond`, and all of `experiments/scenarios/schedulers`, whose rules a
+//! change of a scheduler, a controller or the transport must not break.
 //!
 //! The runs are deterministic, so the budgets are tight: about 1 % above what was measured. A rule with `paper` is a
 //! goal or a published figure and no budget.
@@ -14,13 +14,19 @@ use mpq_sim::results::Folder;
 use mpq_sim::results::Origin;
 use mpq_sim::scenario::Document;
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/scenarios/beyond")
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../experiments/scenarios")
+        .join(name)
 }
 
-/// Runs the scenarios whose names begin like this, and panics with the budgets that were missed.
+/// Runs the scenarios of `beyond` whose names begin like this, and panics with the budgets that were missed.
 fn hold(prefix: &str) {
-    let mut names: Vec<String> = std::fs::read_dir(folder())
+    hold_in("beyond", prefix);
+}
+
+fn hold_in(of: &str, prefix: &str) {
+    let mut names: Vec<String> = std::fs::read_dir(folder(of))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| name.starts_with(prefix) && name.ends_with(".toml"))
@@ -29,7 +35,7 @@ fn hold(prefix: &str) {
     let mut missed = Vec::new();
     let mut budgets = 0;
     for name in &names {
-        let document = Document::load(&folder().join(name), &[], None).unwrap();
+        let document = Document::load(&folder(of).join(name), &[], None).unwrap();
         let out = tempfile::tempdir().unwrap();
         let origin = Origin::new(vec!["test".into()]);
         let results = Folder::open(&out.path().join("out"), &document, &origin).unwrap();
@@ -61,7 +67,7 @@ fn hold(prefix: &str) {
     assert!(
         missed.is_empty(),
         "{} of {budgets} budgets are missed:\n  {}\n\
-         See one with `mpq sim experiments/scenarios/beyond/NAME`, and another state's with the same command there. If the \
+         See one with `mpq sim experiments/scenarios/{of}/NAME`, and another state's with the same command there. If the \
          change is meant to cost this, the budget in the scenario moves with it, in the same commit.",
         missed.len(),
         missed.join("\n  ")
@@ -86,4 +92,9 @@ fn unlucky_starts() {
 #[test]
 fn benefits_at_points_of_the_grid() {
     hold("grid-");
+}
+
+#[test]
+fn what_each_scheduler_is_for() {
+    hold_in("schedulers", "");
 }

@@ -208,6 +208,44 @@ fn a_segment_that_comes_too_slowly_is_given_up() {
 }
 
 #[test]
+fn what_a_player_tells_is_on_the_wire_and_changes_nothing_else() {
+    let run = |cmcd: bool| {
+        let outcome = run(
+            &format!(
+                r#"
+                duration = "60 s"
+                [[link]]
+                name = "l"
+                rate = "10 Mbit/s"
+                rtt = "20 ms"
+                [[flow]]
+                name = "v"
+                paths = ["l"]
+                [flow.dash]
+                video = ["1 Mbit/s"]
+                audio = "64 kbit/s"
+                segment = "2 s"
+                length = "40 s"
+                cmcd = {cmcd}
+                "#
+            ),
+            1,
+        );
+        assert_adds_up(&outcome, 40.0);
+        outcome
+    };
+    let (silent, telling) = (run(false), run(true));
+    for name in ["delivered_bytes", "stalls", "segments", "mean_bitrate_mbps"] {
+        assert_eq!(metric(&silent, name), metric(&telling, name), "{name}");
+    }
+    let up = |outcome: &Outcome| outcome.metrics["link.l.up.delivered_bytes"];
+    // The MPD, two initialisation segments, 40 segments: each with the session's name of 36 octets and
+    // more; acknowledgments may come in other packets.
+    let more = up(&telling) - up(&silent);
+    assert!((43.0 * 50.0..43.0 * 150.0).contains(&more), "{more}");
+}
+
+#[test]
 fn a_client_that_is_cut_off_reports_what_it_played() {
     // Playback starts at 0.2 s, four segments are there by 0.6 s, and the fifth is asked for at
     // 1.2 s, when 3 s are left. The sixth would be at 2.2 s.

@@ -105,3 +105,35 @@ fn a_lossy_path_is_used_1000_times() {
         assert_eq!(unused(loss_percent, 1..=1000), Vec::<u64>::new());
     }
 }
+
+/// A sender that remembers a path resumes carefully (RFC 9959), but not if its RTT is another one now.
+#[test]
+fn a_known_path_begins_with_more() {
+    let bytes = |known: &str| {
+        let scenario = format!(
+            r#"
+            duration = "2 s"
+            [[link]]
+            name = "land"
+            rate = "1 Mbit/s"
+            rtt = "20 ms"
+            [[link]]
+            name = "sky"
+            rate = "10 Mbit/s"
+            rtt = "300 ms"
+            [[flow]]
+            name = "f"
+            paths = ["land", {{ name = "sky" {known} }}]
+            cc = "lia"
+            "#
+        );
+        let outcome = run(&scenario, 1);
+        assert_eq!(outcome.failure, None);
+        outcome.metrics["flow.f.path.sky.goodput_mbps"] * 1e6 / 8.0 * 2.0
+    };
+    let cold = bytes("");
+    let known = bytes(", known = { window = \"375 kB\", rtt = \"300 ms\" }");
+    let other = bytes(", known = { window = \"375 kB\", rtt = \"700 ms\" }");
+    assert!(known > 1.3 * cold, "{known} bytes, {cold} without");
+    assert_eq!(other, cold);
+}

@@ -65,6 +65,16 @@ fn size(fetch: &Fetch) -> u64 {
 
 /// Plays a presentation over a trace to its end and returns the player and that end.
 pub fn simulate(presentation: Presentation, rule: &str, trace: &Trace) -> (Player, Duration) {
+    simulate_with(presentation, rule, trace, |_, _| ())
+}
+
+/// The same, and `on_fetch` hears of each request.
+pub fn simulate_with(
+    presentation: Presentation,
+    rule: &str,
+    trace: &Trace,
+    mut on_fetch: impl FnMut(&Player, &Fetch),
+) -> (Player, Duration) {
     let began = Instant::now();
     let rule = mpq_dash::abr::by_name(rule).unwrap();
     let mut player = Player::new(presentation, rule, Config::default(), began).unwrap();
@@ -75,6 +85,7 @@ pub fn simulate(presentation: Presentation, rule: &str, trace: &Trace) -> (Playe
         let until = match player.next(began + now).unwrap() {
             Action::Done => return (player, now),
             Action::Fetch(fetch) => {
+                on_fetch(&player, &fetch);
                 let total_bytes = size(&fetch);
                 bodies.push(Body {
                     id: fetch.id,

@@ -2,6 +2,7 @@
 
 mod alt_svc;
 pub mod client;
+mod playback;
 pub mod server;
 
 use quiche::h3::Header;

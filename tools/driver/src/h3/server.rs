@@ -12,6 +12,7 @@ use quiche::h3;
 use quiche::h3::Header;
 
 use crate::h3::field;
+use crate::h3::playback;
 use crate::h3::CHUNK_BYTES;
 use crate::h3::H3_INTERNAL_ERROR;
 use crate::h3::H3_NO_ERROR;
@@ -306,7 +307,13 @@ impl Session {
         }
     }
 
-    fn begin(&mut self, conn: &Conn, id: u64, headers: Vec<Header>, service: &mut impl Service) {
+    fn begin(
+        &mut self,
+        conn: &mut Conn,
+        id: u64,
+        headers: Vec<Header>,
+        service: &mut impl Service,
+    ) {
         if self.exchanges.contains_key(&id) {
             // Trailers.
             return;
@@ -319,7 +326,11 @@ impl Session {
             peer: conn.peer(),
             headers,
         };
+        playback::report(&mut conn.quic, id, &request.headers);
         let response = service.respond(&request);
+        if response.body.is_some() {
+            playback::announce(&mut conn.quic, id, &response.headers);
+        }
 
         let mut head = vec![Header::new(
             b":status",

@@ -3,6 +3,7 @@
 use mpq_decision::cc::Entry;
 use mpq_decision::cc::CONTROLLERS;
 use mpq_decision::params::Param;
+use mpq_decision::sched;
 use mpq_decision::sched::SCHEDULERS;
 
 /// The longest line of the pages, but for tables.
@@ -31,17 +32,9 @@ pub fn controllers(part: Part) -> String {
             &["name", "paths", "what it does", "source"],
             CONTROLLERS.iter().map(controller),
         ),
-        Part::Parameters => table(
-            &["controller", "default", "unit", "range", "what it is"],
-            parameters().into_iter().map(|(param, names)| {
-                vec![
-                    names.join(", "),
-                    code(&format!("{}={}", param.name, param.default_text())),
-                    param.unit.to_string(),
-                    param.range_text(),
-                    param.about.to_owned(),
-                ]
-            }),
+        Part::Parameters => parameter_table(
+            "controller",
+            CONTROLLERS.iter().map(|entry| (entry.name, entry.params)),
         ),
         Part::Readings => readings(),
     }
@@ -58,18 +51,49 @@ fn readings() -> String {
         .collect()
 }
 
-/// A table with a row for each scheduler.
-pub fn schedulers() -> String {
-    let rows = SCHEDULERS.iter().map(|entry| {
-        let params: Vec<_> = entry.params.iter().map(|p| code(&p.to_string())).collect();
-        vec![
-            code(entry.name),
-            entry.summary.to_owned(),
-            params.join(", "),
-            entry.source.to_owned(),
-        ]
-    });
-    table(&["name", "what it does", "parameters", "source"], rows)
+/// What can be printed of the schedulers.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum SchedulerPart {
+    /// A list of names
+    Names,
+    /// A table with a row for each scheduler
+    Schedulers,
+    /// A table with a row for each parameter
+    Parameters,
+    /// What each gets wrong
+    Wrong,
+    /// A list of what departs from the sources
+    Readings,
+}
+
+/// `part` of what there is to say of the schedulers.
+pub fn schedulers(part: SchedulerPart) -> String {
+    let to = |entry: &sched::Entry| format!("[{}](../{})", code(entry.name), entry.file());
+    match part {
+        SchedulerPart::Names => {
+            let names: Vec<_> = SCHEDULERS.iter().map(|entry| code(entry.name)).collect();
+            names.join(", ") + "\n"
+        }
+        SchedulerPart::Schedulers => table(
+            &["name", "what it does", "source"],
+            SCHEDULERS
+                .iter()
+                .map(|entry| vec![to(entry), entry.summary.to_owned(), entry.source.to_owned()]),
+        ),
+        SchedulerPart::Parameters => parameter_table(
+            "scheduler",
+            SCHEDULERS.iter().map(|entry| (entry.name, entry.params)),
+        ),
+        SchedulerPart::Wrong => SCHEDULERS
+            .iter()
+            .map(|entry| item(&format!("{}: {}.", code(entry.name), entry.wrong)))
+            .collect(),
+        SchedulerPart::Readings => SCHEDULERS
+            .iter()
+            .filter(|entry| !entry.deviations.is_empty())
+            .map(|entry| item(&format!("{}: {}.", to(entry), entry.deviations.join("; "))))
+            .collect(),
+    }
 }
 
 fn names(heading: &str, coupled: bool, end: &str) -> String {
@@ -106,18 +130,32 @@ fn controller(entry: &Entry) -> Vec<String> {
     ]
 }
 
-/// Each parameter with the controllers that have it just so, as code.
-fn parameters() -> Vec<(&'static Param, Vec<String>)> {
+/// A table with a row for each parameter, and those that have it just so.
+fn parameter_table(
+    whose: &str,
+    entries: impl Iterator<Item = (&'static str, &'static [Param])>,
+) -> String {
     let mut all: Vec<(&Param, Vec<String>)> = Vec::new();
-    for entry in CONTROLLERS {
-        for param in entry.params {
+    for (name, params) in entries {
+        for param in params {
             match all.iter_mut().find(|(known, _)| *known == param) {
-                Some((_, names)) => names.push(code(entry.name)),
-                None => all.push((param, vec![code(entry.name)])),
+                Some((_, names)) => names.push(code(name)),
+                None => all.push((param, vec![code(name)])),
             }
         }
     }
-    all
+    table(
+        &[whose, "default", "unit", "range", "what it is"],
+        all.into_iter().map(|(param, names)| {
+            vec![
+                names.join(", "),
+                code(&format!("{}={}", param.name, param.default_text())),
+                param.unit.to_string(),
+                param.range_text(),
+                param.about.to_owned(),
+            ]
+        }),
+    )
 }
 
 pub fn code(text: &str) -> String {

@@ -4,21 +4,20 @@ mod controller;
 pub mod markdown;
 mod page;
 mod per_path;
+mod scheduler;
 
 use std::io::ErrorKind;
 use std::io::Write;
 use std::path::PathBuf;
 
-use mpq_decision::sched::SCHEDULERS;
 use mpq_decision::UnknownName;
-use serde::Serialize;
 
 use crate::exit::Failure;
 use crate::exit::LOCAL;
 use crate::report::write_json;
 
 use controller::Controller;
-use controller::Parameter;
+use scheduler::Scheduler;
 
 /// List congestion controllers, or explain one
 ///
@@ -51,7 +50,7 @@ pub struct CcArgs {
     markdown: Option<markdown::Part>,
 }
 
-/// List packet schedulers
+/// List packet schedulers, or explain one
 ///
 /// What is listed can be given to --sched of the other commands, and to the
 /// directive quic_scheduler of nginx. A path that has nothing left to send may repeat
@@ -61,26 +60,27 @@ pub struct CcArgs {
 #[command(after_help = "\
 Examples:
   mpq sched
+  mpq sched ecf
   mpq get --sched min-rtt https://example.com/a
-  mpq serve videos --sched ecf:tail=off")]
+  mpq serve videos --sched ecf:tail=off
+
+Exit codes:
+  0    success
+  1    wrong usage, such as a name that no scheduler has
+  6    local file: disk full, no permission")]
 pub struct SchedArgs {
-    /// Write JSON to FILE [default: standard output]
+    /// The scheduler to explain
+    #[arg(value_name = "NAME", value_parser = known_scheduler)]
+    name: Option<Scheduler>,
+
+    /// Write JSON to FILE, with all there is to say [default: standard output]
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
           default_missing_value = "-")]
     json: Option<PathBuf>,
 
-    /// Print a Markdown table, as docs/mpq.md has it
-    #[arg(long, conflicts_with = "json")]
-    markdown: bool,
-}
-
-/// A scheduler as it is shown.
-#[derive(Debug, Serialize)]
-struct Scheduler {
-    name: &'static str,
-    summary: &'static str,
-    source: &'static str,
-    parameters: Vec<Parameter>,
+    /// Print this part as Markdown, as docs/ has it
+    #[arg(long, value_name = "PART", conflicts_with_all = ["name", "json"])]
+    markdown: Option<markdown::SchedulerPart>,
 }
 
 fn known(name: &str) -> Result<Controller, UnknownName> {
@@ -90,6 +90,14 @@ fn known(name: &str) -> Result<Controller, UnknownName> {
             let valid = controller::all().map(|controller| controller.name);
             UnknownName::new("congestion controller", name, valid)
         })
+}
+
+fn known_scheduler(name: &str) -> Result<Scheduler, UnknownName> {
+    let mut all = scheduler::all();
+    all.find(|scheduler| scheduler.name == name).ok_or_else(|| {
+        let valid = scheduler::all().map(|scheduler| scheduler.name);
+        UnknownName::new("scheduler", name, valid)
+    })
 }
 
 /// Runs `mpq cc`.
@@ -107,21 +115,14 @@ pub fn cc(args: &CcArgs) -> Result<(), Failure> {
 
 /// Runs `mpq sched`.
 pub fn sched(args: &SchedArgs) -> Result<(), Failure> {
-    if args.markdown {
-        return print(&markdown::schedulers());
+    if let Some(part) = args.markdown {
+        return print(&markdown::schedulers(part));
     }
-    let all: Vec<_> = SCHEDULERS
-        .iter()
-        .map(|entry| Scheduler {
-            name: entry.name,
-            summary: entry.summary,
-            source: entry.source,
-            parameters: entry.params.iter().map(Parameter::from).collect(),
-        })
-        .collect();
-    match &args.json {
-        Some(file) => write_json(file, &all),
-        None => print(&page::schedulers(&all)),
+    match (&args.name, &args.json) {
+        (Some(scheduler), Some(file)) => write_json(file, scheduler),
+        (Some(scheduler), None) => print(&page::explain_scheduler(scheduler)),
+        (None, Some(file)) => write_json(file, &scheduler::all().collect::<Vec<_>>()),
+        (None, None) => print(&page::schedulers(&scheduler::all().collect::<Vec<_>>())),
     }
 }
 

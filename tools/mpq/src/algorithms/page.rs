@@ -7,7 +7,7 @@ use terminal_size::Width;
 use super::controller::Controller;
 use super::controller::Parameter;
 use super::controller::Scope;
-use super::Scheduler;
+use super::scheduler::Scheduler;
 
 /// Where nobody looks, and where lines would be too long to read.
 const WIDTH: usize = 80;
@@ -39,21 +39,15 @@ pub fn controllers(all: &[Controller]) -> String {
     page + "`mpq cc NAME` explains one; --cc NAME:KEY=VALUE,KEY=VALUE sets its parameters.\n"
 }
 
-/// All schedulers, a line each, and the parameters that any of them has.
+/// All schedulers, a line each.
 pub fn schedulers(all: &[Scheduler]) -> String {
     let name_width = all.iter().map(|s| s.name.len()).max().unwrap_or(0);
-    let mut page: String = all
+    let rows: String = all
         .iter()
         .map(|scheduler| row(scheduler.name, name_width, scheduler.summary))
         .collect();
-    let mut known: Vec<&Parameter> = Vec::new();
-    for parameter in all.iter().flat_map(|scheduler| &scheduler.parameters) {
-        if !known.contains(&parameter) {
-            known.push(parameter);
-        }
-    }
-    parameters(&mut page, &known);
-    page
+    rows
+        + "\n`mpq sched NAME` explains one; --sched NAME:KEY=VALUE,KEY=VALUE sets its parameters.\n"
 }
 
 /// A name and what it stands for, in columns.
@@ -74,35 +68,62 @@ fn wrap(first: &str, indent: usize, text: &str) -> String {
 
 /// All about one controller.
 pub fn explain(controller: &Controller) -> String {
-    let Controller { name, summary, .. } = controller;
-    let mut page = format!("{BOLD}{name}{BOLD:#}\n");
-    page += &wrap("", 0, summary);
-
+    let mut page = opening(controller.name, controller.summary);
     section(&mut page, "Idea", controller.idea);
     section(&mut page, "Source", controller.source);
-    heading(&mut page, "Formula");
-    for step in controller.formula.split("; ") {
-        page += &wrap("  ", 4, step);
+    steps(&mut page, "Formula", controller.formula);
+    settings(&mut page, "--cc", controller.name, &controller.parameters);
+    section(&mut page, "Use it when", controller.use_when);
+    section(&mut page, "Avoid it when", controller.avoid_when);
+    deviations(&mut page, controller.deviations);
+    page
+}
+
+/// All about one scheduler.
+pub fn explain_scheduler(scheduler: &Scheduler) -> String {
+    let mut page = opening(scheduler.name, scheduler.summary);
+    section(&mut page, "Idea", scheduler.idea);
+    section(&mut page, "Source", scheduler.source);
+    steps(&mut page, "Rule", scheduler.rule);
+    settings(&mut page, "--sched", scheduler.name, &scheduler.parameters);
+    section(&mut page, "Use it when", scheduler.use_when);
+    section(&mut page, "What it gets wrong", scheduler.wrong);
+    deviations(&mut page, scheduler.deviations);
+    page
+}
+
+fn opening(name: &str, summary: &str) -> String {
+    format!("{BOLD}{name}{BOLD:#}\n") + &wrap("", 0, summary)
+}
+
+/// What a formula or a rule consists of, a step on each line.
+fn steps(page: &mut String, title: &str, all: &str) {
+    heading(page, title);
+    for step in all.split("; ") {
+        *page += &wrap("  ", 4, step);
     }
-    let all: Vec<_> = controller.parameters.iter().collect();
-    parameters(&mut page, &all);
+}
+
+/// The parameters, and how one is set.
+fn settings(page: &mut String, option: &str, name: &str, all: &[Parameter]) {
+    parameters(page, &all.iter().collect::<Vec<_>>());
     if let Some(first) = all.first() {
-        heading(&mut page, "Example");
-        page += &format!(
-            "  mpq get --cc {name}:{}={} URL\n",
+        heading(page, "Example");
+        *page += &format!(
+            "  mpq get {option} {name}:{}={} URL\n",
             first.name, first.default
         );
     }
-    section(&mut page, "Use it when", controller.use_when);
-    section(&mut page, "Avoid it when", controller.avoid_when);
-    heading(&mut page, "Deviations from the source");
-    if controller.deviations.is_empty() {
-        page += "  none\n";
+}
+
+fn deviations(page: &mut String, all: &[&str]) {
+    heading(page, "Deviations from the source");
+    if all.is_empty() {
+        *page += "  none\n";
     }
-    for deviation in controller.deviations {
-        page += &wrap("  - ", 4, deviation);
+    for deviation in all {
+        *page += &wrap("  - ", 4, deviation);
     }
-    page
 }
 
 fn heading(page: &mut String, text: &str) {

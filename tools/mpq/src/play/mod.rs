@@ -1,5 +1,6 @@
 //! `mpq play`: a DASH session without a screen.
 
+mod cmcd;
 mod fetch;
 mod status;
 
@@ -8,6 +9,8 @@ use std::rc::Rc;
 use std::time::Duration;
 use std::time::Instant;
 
+use mpq_cmcd::Cmcd;
+use mpq_cmcd::Object;
 use mpq_dash::abr;
 use mpq_dash::mpd::Presentation;
 use mpq_dash::player;
@@ -29,6 +32,8 @@ use crate::exit::TRUNCATED;
 use crate::report::print_paths;
 use crate::report::write_json;
 
+use cmcd::Mode;
+use cmcd::Teller;
 use fetch::Response;
 use fetch::Sink;
 use status::Status;
@@ -86,6 +91,11 @@ pub struct Args {
           value_parser = clap::value_parser!(u32).range(1..=100))]
     attempts: u32,
 
+    /// How the server hears of buffer, deadline and stalls with each request
+    /// (Common Media Client Data, CTA-5004)
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Mode::Header)]
+    cmcd: Mode,
+
     #[command(flatten)]
     client: ClientArgs,
 }
@@ -123,7 +133,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
 /// Plays to the end. `player` is left as far as it came.
 fn play(args: &Args, session: &mut Session, player: &mut Option<Player>) -> Result<(), Failure> {
     let key = session.connect(&args.mpd)?;
-    let document = fetch_mpd(&args.mpd, session, key)?;
+    let teller = Teller::new(args.cmcd)?;
+    let document = fetch_mpd(&args.mpd, session, key, &teller)?;
     let malformed =
         |e: &dyn std::fmt::Display| Failure::new(TRUNCATED, format!("{}: {e}", args.mpd));
     let presentation = Presentation::parse(&document, &args.mpd).map_err(|e| malformed(&e))?;
@@ -137,6 +148,7 @@ fn play(args: &Args, session: &mut Session, player: &mut Option<Player>) -> Resu
         player: player.insert(new),
         session,
         key,
+        teller: &teller,
         status: &mut status,
         open: Vec::new(),
         ping_at: Instant::now(),
@@ -146,9 +158,20 @@ fn play(args: &Args, session: &mut Session, player: &mut Option<Player>) -> Resu
     result
 }
 
-fn fetch_mpd(url: &Url, session: &mut Session, key: ConnKey) -> Result<Vec<u8>, Failure> {
+fn fetch_mpd(
+    url: &Url,
+    session: &mut Session,
+    key: ConnKey,
+    teller: &Teller,
+) -> Result<Vec<u8>, Failure> {
     let response = Response::new(MAX_MPD_BYTES, false);
-    session.get(key, url, Vec::new(), Box::new(Sink(response.clone())));
+    let cmcd = Cmcd {
+        object: Some(Object::Manifest),
+        is_startup: true,
+        ..Cmcd::default()
+    };
+    let (told_url, headers) = teller.tell(url, cmcd, None);
+    session.get(key, &told_url, headers, Box::new(Sink(response.clone())));
     loop {
         if response.borrow().bytes > MAX_MPD_BYTES as u64 {
             return Err(Failure::new(
@@ -178,6 +201,7 @@ struct Playback<'a, 's> {
     player: &'a mut Player,
     session: &'a mut Session<'s>,
     key: ConnKey,
+    teller: &'a Teller,
     status: &'a mut Status,
     open: Vec<Open>,
     ping_at: Instant,
@@ -263,7 +287,7 @@ impl Playback<'_, '_> {
                 .next(Instant::now())
                 .map_err(|e| failure(TRUNCATED, e))?;
             match action {
-                Action::Fetch(fetch) => self.start(fetch)?,
+                Action::Fetch(fetch) => self.start(*fetch)?,
                 Action::Wait { until } => return Ok(Some(until)),
                 Action::Done => return Ok(None),
             }
@@ -281,14 +305,13 @@ impl Playback<'_, '_> {
                 ),
             ));
         }
+        let next = fetch.next_object.as_deref();
+        let (url, mut headers) = self.teller.tell(&fetch.url, fetch.cmcd, next);
         let range = fetch.range.map(|range| ("range".into(), range.to_string()));
         let response = Response::new(fetch.keep_bytes, range.is_some());
-        let request = self.session.get(
-            self.key,
-            &fetch.url,
-            range.into_iter().collect(),
-            Box::new(Sink(response.clone())),
-        );
+        headers.extend(range);
+        let sink = Box::new(Sink(response.clone()));
+        let request = self.session.get(self.key, &url, headers, sink);
         self.open.push(Open {
             fetch,
             request,

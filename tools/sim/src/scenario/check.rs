@@ -270,6 +270,18 @@ fn check_flow(scenario: &Scenario, flow: &Flow, i: usize) -> Result<(), Problem>
         || "other_way goes with size or requests, which have an end".into(),
     )?;
     ensure(
+        flow.beside.is_none() || flow.requests.is_some(),
+        at("beside"),
+        || "beside goes with requests".into(),
+    )?;
+    let asked = flow.requests.as_ref().and_then(|requests| requests.urgency);
+    let beside = flow.beside.as_ref().and_then(|beside| beside.urgency);
+    ensure(
+        asked.into_iter().chain(beside).all(|urgency| urgency <= 7),
+        at("requests"),
+        || "urgency: 0, which is first, to 7".into(),
+    )?;
+    ensure(
         flow.idle_timeout.value.0.as_millis() > 0,
         at("idle_timeout"),
         || "idle_timeout: at least \"1 ms\"".into(),

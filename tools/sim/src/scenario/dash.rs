@@ -47,6 +47,10 @@ pub struct Dash {
     /// Segments of each track before playback goes on after a stall.
     #[serde(default = "one_segment")]
     pub resume_segments: usize,
+    /// Whether requests tell the server of buffer, deadline and stalls, as `mpq play --cmcd header`
+    /// does.
+    #[serde(default)]
+    pub cmcd: bool,
     /// Size of the MPD, which is asked for first.
     #[serde(default = "default_mpd")]
     pub mpd: Text<Size>,

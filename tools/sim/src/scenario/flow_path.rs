@@ -11,6 +11,7 @@ use serde::Deserializer;
 use serde::Serialize;
 use serde::Serializer;
 
+use super::Size;
 use super::Text;
 use super::Time;
 
@@ -27,6 +28,18 @@ pub struct FlowPath {
     pub start: Option<Text<Time>>,
     /// When the client abandons it.
     pub stop: Option<Text<Time>>,
+    /// What the sender remembers of it from an earlier connection.
+    pub known: Option<Known>,
+}
+
+/// What a sender remembers of a path (RFC 9959).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Known {
+    /// The window that carried data.
+    pub window: Text<Size>,
+    /// The least RTT.
+    pub rtt: Text<Time>,
 }
 
 /// A path that a flow uses, and how.
@@ -44,12 +57,15 @@ struct Table {
     /// When the client abandons it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stop: Option<Text<Time>>,
+    /// What the sender remembers of it from an earlier connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    known: Option<Known>,
 }
 
 impl FlowPath {
     /// Whether it says no more than a name does.
     pub(super) fn is_plain(&self) -> bool {
-        !self.backup && self.start.is_none() && self.stop.is_none()
+        !self.backup && self.start.is_none() && self.stop.is_none() && self.known.is_none()
     }
 }
 
@@ -63,6 +79,7 @@ impl Serialize for FlowPath {
             backup: self.backup,
             start: self.start.clone(),
             stop: self.stop.clone(),
+            known: self.known.clone(),
         };
         table.serialize(serializer)
     }
@@ -85,6 +102,7 @@ impl<'de> Deserialize<'de> for FlowPath {
                     backup: false,
                     start: None,
                     stop: None,
+                    known: None,
                 })
             }
 
@@ -95,6 +113,7 @@ impl<'de> Deserialize<'de> for FlowPath {
                     backup: table.backup,
                     start: table.start,
                     stop: table.stop,
+                    known: table.known,
                 })
             }
         }

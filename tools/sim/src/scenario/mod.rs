@@ -9,6 +9,7 @@ mod quantity;
 
 use std::collections::BTreeMap;
 
+use mpq_cmcd::Cmcd;
 use mpq_wire::model::LossModel;
 use mpq_wire::model::QueueLimit;
 use mpq_wire::model::Reordering;
@@ -20,6 +21,8 @@ use serde::Serialize;
 
 use crate::accept::Rule;
 use crate::accept::Selection;
+use crate::app;
+use crate::app::Hints;
 
 pub(crate) use check::load_trace;
 pub(crate) use check::MOST_PATHS;
@@ -249,6 +252,9 @@ pub struct Flow {
     /// Requests and responses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<Requests>,
+    /// Beside the requests, a response without end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Beside>,
     /// A DASH client, whose flow ends when all is played.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dash: Option<Dash>,
@@ -277,6 +283,59 @@ pub struct Requests {
     /// How many; without it they go on until the flow's end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
+    /// Urgency of RFC 9218, 0 (first) to 7, which the request asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub urgency: Option<u8>,
+    /// When the client wants to have the response, from when its request arrives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Text<Time>>,
+    /// What the client reports with each request: how long playback lasts with what it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buffered: Option<Text<Time>>,
+}
+
+impl Requests {
+    /// What a request says besides its size.
+    pub(crate) fn hints(&self) -> Hints {
+        let cmcd = Cmcd {
+            deadline_ms: self.deadline.as_ref().map(millis),
+            buffer_ms: self.buffered.as_ref().map(millis),
+            ..Cmcd::default()
+        };
+        Hints {
+            urgency: self.urgency,
+            said: match cmcd == Cmcd::default() {
+                true => String::new(),
+                false => app::said(cmcd, None),
+            },
+        }
+    }
+}
+
+fn millis(time: &Text<Time>) -> u64 {
+    time.value.0.as_millis().try_into().unwrap_or(u64::MAX)
+}
+
+/// A response without end beside the requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Beside {
+    /// Urgency of RFC 9218, 0 (first) to 7, which the request asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub urgency: Option<u8>,
+    /// How long it is alone.
+    #[serde(default = "zero_time")]
+    pub lead: Text<Time>,
+}
+
+impl Beside {
+    /// What its request says besides its size.
+    pub(crate) fn hints(&self) -> Hints {
+        Hints {
+            urgency: self.urgency,
+            ..Hints::default()
+        }
+    }
 }
 
 /// A span of time.

@@ -148,6 +148,14 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
+/// The least value that at least so large a part of the values does not exceed.
+pub(crate) fn quantile(values: &[f64], part: f64) -> Option<f64> {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let rank = (part * values.len() as f64).ceil() as usize;
+    values.get(rank.max(1) - 1).copied()
+}
+
 pub(super) fn group(metrics: &mut BTreeMap<String, f64>, flow: &str, count: u32) {
     group_with(metrics, "", flow, count);
 }
@@ -210,6 +218,15 @@ mod tests {
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[5.0, 1.0, 3.0]), Some(3.0));
         assert_eq!(median(&[5.0, 1.0]), Some(3.0));
+    }
+
+    #[test]
+    fn quantiles_by_hand() {
+        let values: Vec<f64> = (1..=200).rev().map(f64::from).collect();
+        assert_eq!(quantile(&values, 0.99), Some(198.0));
+        assert_eq!(quantile(&values, 0.95), Some(190.0));
+        assert_eq!(quantile(&[7.0], 0.99), Some(7.0));
+        assert_eq!(quantile(&[], 0.5), None);
     }
 
     #[test]

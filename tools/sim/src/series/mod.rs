@@ -10,6 +10,7 @@ use mpq_wire::model::Nanos;
 
 use self::files::Files;
 pub(crate) use self::metrics::median;
+use self::metrics::quantile;
 use crate::host;
 use crate::network::LinkCounters;
 use crate::qoe;
@@ -212,6 +213,10 @@ impl Series {
             if flow.size.is_some() || flow.requests.is_some() {
                 if let Some(median) = median(&connection.times) {
                     metrics.insert(name("completion_s"), median);
+                }
+                for (metric, part) in [("completion_p95_s", 0.95), ("completion_p99_s", 0.99)] {
+                    let value = quantile(&connection.times, part);
+                    metrics.extend(value.map(|value| (name(metric), value)));
                 }
             }
             if let Some(viewer) = &connection.viewer {

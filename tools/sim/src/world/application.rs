@@ -8,8 +8,11 @@ use mpq_wire::model::Nanos;
 use super::World;
 use crate::app;
 use crate::failure::Failure;
+use crate::host;
 use crate::host::Host;
 use crate::host::NEVER;
+use crate::scenario::Flow;
+use crate::scenario::Requests;
 use crate::scenario::Way;
 use crate::viewer;
 
@@ -18,6 +21,17 @@ const UPLOAD: u64 = 0;
 
 /// The streams of what goes the other way, of client and server.
 const OTHER_WAY: [u64; 2] = [2, 3];
+
+/// Lets the sender's path resume from what it remembers, if it does.
+fn resume(flow: &Flow, host: &mut Host, path_id: u64, path: Option<usize>) {
+    let known = path.and_then(|path| flow.paths.get(path)?.known.as_ref());
+    let is_sender = host.is_client == (flow.direction == Way::Up);
+    if let Some(known) = known.filter(|_| is_sender) {
+        // A path that is gone already needs no window.
+        let (window, rtt) = (known.window.value.0, known.rtt.value.0);
+        let _ = host.quic.resume_path(path_id, window, rtt);
+    }
+}
 
 impl World<'_> {
     /// What the host's own events and its application want. Returns when they want to be asked again.
@@ -29,7 +43,10 @@ impl World<'_> {
             if host.is_client {
                 self.connections[connection].paths.on_event(now, &event);
             }
-            let _ = multipath::on_event(&mut host.quic, event);
+            let change = multipath::on_event(&mut host.quic, event);
+            if let Some(multipath::PathChange::Opened { path_id, peer, .. }) = change {
+                resume(flow, host, path_id, host::path_of(peer));
+            }
         }
         if !host.quic.is_established() {
             return NEVER;
@@ -47,6 +64,7 @@ impl World<'_> {
         }
         if !host.has_begun {
             host.has_begun = true;
+            resume(flow, host, 0, Some(0));
             let is_receiver = host.is_client == (flow.direction == Way::Down);
             if let Some(size) = flow.other_way.as_ref().filter(|_| is_receiver) {
                 let stream = OTHER_WAY[usize::from(!host.is_client)];
@@ -86,7 +104,7 @@ impl World<'_> {
             }
             (false, Way::Down) => {
                 let (received, sender) = (&mut host.received, &mut host.sender);
-                app::serve(&mut host.quic, &mut self.scratch, received, sender);
+                app::serve(&mut host.quic, &mut self.scratch, received, sender, now);
                 host.sender.pump(&mut host.quic);
                 self.take_uploads(host);
             }
@@ -179,13 +197,27 @@ impl World<'_> {
             state.is_main_done = true;
             return NEVER;
         }
+        if let Some(beside) = flow.beside.as_ref().filter(|_| !state.has_beside) {
+            // The limit on streams is above one.
+            let hints = beside.hints();
+            if app::request(&mut host.quic, state.next_stream, app::ENDLESS, &hints).is_ok() {
+                state.has_beside = true;
+                state.next_stream += 4;
+                state.next_request = self.now + beside.lead.value.0.as_nanos() as Nanos;
+            }
+        }
         if state.request.is_some() {
             return NEVER;
         }
         if state.next_request > self.now {
             return state.next_request;
         }
-        match app::request(&mut host.quic, state.next_stream, bytes) {
+        let hints = flow
+            .requests
+            .as_ref()
+            .map(Requests::hints)
+            .unwrap_or_default();
+        match app::request(&mut host.quic, state.next_stream, bytes, &hints) {
             Ok(()) => {
                 state.request = Some((state.next_stream, self.now));
                 state.next_stream += 4;

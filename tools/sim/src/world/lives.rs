@@ -76,6 +76,7 @@ pub(super) fn states(
                 next_stream: 0,
                 request: None,
                 next_request: 0,
+                has_beside: false,
                 viewer: viewer.transpose().map_err(RunError::Setup)?,
                 decisions: flow.cc_trace.then(Decisions::default),
             });

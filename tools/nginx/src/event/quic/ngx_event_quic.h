@@ -93,6 +93,24 @@ typedef struct {
 } ngx_quic_conf_t;
 
 
+/*
+ * What a client's request says of its playback (CTA-5004), -1 where it says
+ * nothing; the same as in tools/nginx/staticlib/cmcd.rs.
+ */
+typedef struct {
+    int64_t                        buffer_ms;        /* bl */
+    int64_t                        bitrate_kbps;     /* br */
+    int64_t                        deadline_ms;      /* dl */
+    int64_t                        throughput_kbps;  /* mtp */
+    int                            startup;          /* su */
+    int                            starved;          /* bs */
+} ngx_quic_playback_t;
+
+/* one that ran dry and has something again goes on */
+#define ngx_quic_is_stalled(p)                                                \
+    ((p)->startup || ((p)->starved && (p)->buffer_ms <= 0))
+
+
 struct ngx_quic_stream_s {
     ngx_rbtree_node_t              node;
     ngx_queue_t                    queue;
@@ -101,6 +119,7 @@ struct ngx_quic_stream_s {
     ngx_connection_t              *connection;   /* NULL once nginx closed it */
     uint64_t                       id;
     ngx_buf_t                     *buffer;       /* of our unidirectional ones */
+    ngx_quic_playback_t           *playback;     /* NULL: nothing was said */
     unsigned                       cancelable:1;
     unsigned                       recv_fin:1;   /* the FIN was read */
     unsigned                       recv_reset:1;
@@ -122,6 +141,17 @@ ngx_int_t ngx_quic_shutdown_stream(ngx_connection_t *c, int how);
 void ngx_quic_cancelable_stream(ngx_connection_t *c);
 ngx_int_t ngx_quic_derive_key(ngx_log_t *log, const char *label,
     ngx_str_t *secret, ngx_str_t *salt, u_char *out, size_t len);
+
+/*
+ * Adds what a header field's value says, or the argument CMCD of a query;
+ * returns whether anything was understood. At any length, and whatever it has.
+ */
+int ngx_quic_read_cmcd(ngx_quic_playback_t *playback, const u_char *text,
+    size_t len, int is_query);
+/* for the scheduler: of a request's stream, which is to be answered */
+void ngx_quic_report_playback(ngx_connection_t *c,
+    ngx_quic_playback_t *playback);
+void ngx_quic_announce_length(ngx_connection_t *c, off_t length);
 
 struct ngx_listening_s;
 
@@ -180,6 +210,9 @@ typedef struct {
     u_char                         congestion_control[256];
     u_char                         scheduler[32];
     u_char                         why_one_path[NGX_QUIC_STATUS_WHY];
+    uint64_t                       nreports;     /* of playback */
+    ngx_msec_t                     playback_age; /* of the last one */
+    ngx_quic_playback_t            playback;
     ngx_uint_t                     npaths;
     ngx_quic_path_info_t           paths[NGX_QUIC_STATUS_PATHS];
 } ngx_quic_info_t;
@@ -192,7 +225,7 @@ typedef struct {
 #endif
 
 /* counters since the worker's start, but for those of what there is now */
-#define NGX_QUIC_STATUS_VERSION      4
+#define NGX_QUIC_STATUS_VERSION      5
 
 typedef struct {
     uint32_t                       version;      /* NGX_QUIC_STATUS_VERSION */
@@ -218,6 +251,8 @@ typedef struct {
     uint64_t                       send_held;    /* octets, now */
     uint64_t                       send_holders; /* now */
     uint64_t                       heap;         /* octets in use, now */
+    uint64_t                       qoe_reports;
+    uint64_t                       deadlines;
     uint64_t                       sent[NGX_QUIC_STATUS_PATHS];      /* octets */
     uint64_t                       received[NGX_QUIC_STATUS_PATHS];  /* octets */
     ngx_uint_t                     nconnections; /* of the list */

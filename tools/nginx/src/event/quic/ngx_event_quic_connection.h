@@ -15,6 +15,7 @@
  *   ngx_event_quic_output.c    datagrams out: batches, GSO, what must wait
  *   ngx_event_quic_streams.c   streams as nginx connections: begin, end
  *   ngx_event_quic_stream_io.c what nginx reads from them and writes to them
+ *   ngx_event_quic_playback.c  what clients say of their playback, for the scheduler
  *   ngx_event_quic_connid.c    connection IDs: layout, table, supply
  *   ngx_event_quic_workers.c   which workers there are, whose a datagram is
  *   ngx_event_quic_handover.c  datagrams from worker to worker
@@ -222,6 +223,10 @@ struct ngx_quic_connection_s {
     const char                   *shutdown_reason;
 
     ngx_quic_no_path_t            no_path;
+
+    ngx_quic_playback_t           playback;    /* as reported last */
+    ngx_msec_t                    playback_time;
+    uint64_t                      nreports;
 
     unsigned                      error_app:1;
     unsigned                      handshaking:1;

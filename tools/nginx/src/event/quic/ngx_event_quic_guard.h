@@ -34,6 +34,12 @@ ssize_t ngx_quic_guarded_conn_stream_send(quiche_conn *conn, uint64_t stream,
     const uint8_t *buf, size_t len, bool fin, uint64_t *error);
 int ngx_quic_guarded_conn_stream_shutdown(quiche_conn *conn, uint64_t stream,
     enum quiche_shutdown direction, uint64_t error);
+int ngx_quic_guarded_conn_report_qoe(quiche_conn *conn, uint64_t buffered_ms,
+    uint64_t bitrate_bits_per_sec, bool stalled);
+int ngx_quic_guarded_conn_stream_deadline(quiche_conn *conn, uint64_t stream,
+    uint64_t within_ms);
+int ngx_quic_guarded_conn_stream_announce(quiche_conn *conn, uint64_t stream,
+    uint64_t length);
 void ngx_quic_guarded_conn_free(quiche_conn *conn);
 
 
@@ -47,6 +53,9 @@ void ngx_quic_guarded_conn_free(quiche_conn *conn);
 #define quiche_conn_stream_recv       ngx_quic_guarded_conn_stream_recv
 #define quiche_conn_stream_send       ngx_quic_guarded_conn_stream_send
 #define quiche_conn_stream_shutdown   ngx_quic_guarded_conn_stream_shutdown
+#define quiche_conn_report_qoe        ngx_quic_guarded_conn_report_qoe
+#define quiche_conn_stream_deadline   ngx_quic_guarded_conn_stream_deadline
+#define quiche_conn_stream_announce   ngx_quic_guarded_conn_stream_announce
 #define quiche_conn_free              ngx_quic_guarded_conn_free
 
 

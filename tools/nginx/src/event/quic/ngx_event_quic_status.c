@@ -222,6 +222,10 @@ ngx_quic_update_status(void)
                                           NGX_QUIC_STATUS_PATHS);
         ngx_quic_why_one_path(c, info->why_one_path, NGX_QUIC_STATUS_WHY);
 
+        info->nreports = qc->nreports;
+        info->playback_age = ngx_current_msec - qc->playback_time;
+        info->playback = qc->playback;
+
         len = ngx_min(qc->conf->congestion_control.len + 1,
                       sizeof(info->congestion_control));
         (void) ngx_cpystrn(info->congestion_control,

@@ -145,6 +145,14 @@ static ngx_http_quic_metric_t  ngx_http_quic_metrics[] = {
       offsetof(ngx_quic_status_t, heap) },
 #endif
 
+    { "qoe_reports", "counter",
+      "Reports of clients on their playback that the scheduler was given.",
+      offsetof(ngx_quic_status_t, qoe_reports) },
+
+    { "deadlines", "counter",
+      "Responses whose deadline the scheduler was given.",
+      offsetof(ngx_quic_status_t, deadlines) },
+
     { "draining", "gauge",
       "1 for a worker of before a reload or an upgrade, which is about to exit.",
       offsetof(ngx_quic_status_t, draining) },
@@ -551,6 +559,7 @@ ngx_http_quic_json_connection(u_char *p, u_char *last, ngx_quic_status_t *st,
     ngx_quic_info_t *info)
 {
     ngx_uint_t             i;
+    ngx_quic_playback_t   *playback;
     ngx_quic_path_info_t  *path;
 
     static const char  *statuses[] = { "available", "backup" };
@@ -561,12 +570,30 @@ ngx_http_quic_json_connection(u_char *p, u_char *last, ngx_quic_status_t *st,
                      "{\"worker\": %ui, \"pid\": %P, "
                      "\"connection\": %uA, \"age_ms\": %M, "
                      "\"multipath\": %s, \"congestion_control\": \"%s\", "
-                     "\"scheduler\": \"%s\", \"why_one_path\": \"%s\", "
-                     "\"paths\": [",
+                     "\"scheduler\": \"%s\", \"why_one_path\": \"%s\", ",
                      st->worker, st->pid, info->number, info->age,
                      info->multipath ? "true" : "false",
                      info->congestion_control, info->scheduler,
                      info->why_one_path);
+
+    if (info->nreports) {
+        playback = &info->playback;
+
+        p = ngx_slprintf(p, last,
+                         "\"qoe\": {\"reports\": %uL, \"age_ms\": %M, "
+                         "\"buffer_ms\": %L, \"bitrate_kbps\": %L, "
+                         "\"throughput_kbps\": %L, \"stalled\": %s}, ",
+                         info->nreports, info->playback_age,
+                         ngx_max(playback->buffer_ms, 0),
+                         ngx_max(playback->bitrate_kbps, 0),
+                         ngx_max(playback->throughput_kbps, 0),
+                         ngx_quic_is_stalled(playback) ? "true" : "false");
+
+    } else {
+        p = ngx_slprintf(p, last, "\"qoe\": null, ");
+    }
+
+    p = ngx_slprintf(p, last, "\"paths\": [");
 
     for (i = 0; i < info->npaths; i++) {
         path = &info->paths[i];

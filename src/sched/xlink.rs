@@ -1,0 +1,282 @@
+//! XLINK: what is late on one path is repeated on another, as far as the viewer needs it.
+//!
+//! Data is sent by min-rtt. The client reports how long its buffer lasts, dt; without news for two
+//! seconds nothing is known, and nothing is repeated but tails. The time until the deadline of the
+//! head stream counts as well, if that is less. Two thresholds gate the copies:
+//!
+//! ```text
+//! dt > T2: none;  dt < T1: yes, before new data
+//! T1 <= dt <= T2: if srtt + rttvar > dt for a path with data in flight
+//! ```
+//!
+//! Late is what its own path should have had acknowledged, in flight for longer than
+//! max(20 ms, 1.1 (srtt + 4 rttvar)). By the RTT of the fastest path, all that a slower one carries
+//! would be late.
+//!
+//! The oldest goes first, each packet once. The budget is a bucket: a share of what is sent, three
+//! times as much while dt < T1, and no more than a burst at once. Reports come from outside: all they
+//! can do is to open that budget.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use super::min_rtt::MinRtt;
+use super::opportunistic;
+use super::tail;
+use super::Ask;
+use super::CopyOrder;
+use super::Entry;
+use super::Event;
+use super::Moment;
+use super::Pick;
+use super::Scheduler;
+use super::View;
+use super::Which;
+use crate::params::Param;
+use crate::registry::PathId;
+use crate::registry::PathState;
+
+/// A report that is older says nothing.
+const STALE: Duration = Duration::from_secs(2);
+
+/// Nothing is late sooner.
+const LEAST_AGE: Duration = Duration::from_millis(20);
+
+/// Factor of the budget while the viewer is about to stall.
+const URGENT_SHARE: u64 = 3;
+
+/// The share is counted in ten-thousandths.
+const SHARE_ONE: u64 = 10_000;
+
+/// The entry in [`SCHEDULERS`](super::SCHEDULERS).
+pub const ENTRY: Entry = Entry {
+    name: "xlink",
+    summary: "min-rtt, and what is late is repeated while the viewer's buffer is low",
+    idea: "Video data that is late on one path is sent on another as well, before new data if the \
+           client reports that it will stall soon, and not at all while its buffer is full.",
+    source: "Zheng et al., XLINK, SIGCOMM 2021",
+    rule: "dt = play time left as reported; dt < t1: repeat what is late, before new data; dt > t2: \
+           nothing; between: repeat if a path's srtt + rttvar > dt; within the budget",
+    use_when: "a player that reports its buffer watches over links that stop now and then",
+    wrong: "clients that report nothing get no more than min-rtt; and min-rtt is what carries the \
+            originals, slow paths and all",
+    deviations: &[
+        "the thresholds are times; the paper has percentiles of what its clients report",
+        "what is late follows from the RTT of its path; the paper repeats all that is in flight, in order \
+         of streams",
+        "the budget is ours, and holds whatever is reported",
+        "the deadline of a stream counts like the play time left",
+    ],
+    params: &[
+        Param::time(
+            "t1",
+            [0.0, 1.0, 3600.0],
+            "play time left below which late data is repeated before new data",
+        ),
+        Param::time(
+            "t2",
+            [0.0, 4.0, 3600.0],
+            "play time left above which nothing is repeated",
+        ),
+        Param::choice(
+            "unknown",
+            &["off", "on"],
+            "whether late data is repeated while no report says anything",
+        ),
+        Param::number(
+            "share",
+            [0.0, 0.05, 1.0],
+            "part of the bytes sent that may be copies; three times that below t1",
+        ),
+        Param::packets(
+            "burst",
+            [0.0, 54.0, 100_000.0],
+            "copies at once, however little was sent before; 54 are 64 KiB",
+        ),
+        tail::PARAM,
+        opportunistic::PARAM,
+    ],
+    new: |settings| {
+        let time = |name| Duration::from_secs_f64(settings.get(name));
+        Box::new(Xlink {
+            min_rtt: MinRtt::default(),
+            t1: time("t1"),
+            t2: time("t2"),
+            unknown: settings.word("unknown") == "on",
+            share: (settings.get("share") * SHARE_ONE as f64).round() as u64,
+            burst_packets: settings.get("burst") as u64,
+            budget: None,
+            gate: Gate::Off,
+            wake: None,
+        })
+    },
+};
+
+/// The scheduler.
+#[derive(Debug)]
+struct Xlink {
+    min_rtt: MinRtt,
+    t1: Duration,
+    t2: Duration,
+
+    /// Repeats while nothing is known of the viewer.
+    unknown: bool,
+
+    /// In ten-thousandths.
+    share: u64,
+    burst_packets: u64,
+    budget: Option<Budget>,
+
+    /// As it was when it was looked at last.
+    gate: Gate,
+
+    /// When the oldest packet that is not late yet will be.
+    wake: Option<Instant>,
+}
+
+/// What may be repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gate {
+    /// Nothing.
+    Off,
+    /// What is late, after new data.
+    Band,
+    /// What is late, before new data.
+    Urgent,
+}
+
+/// What is left of the budget, and what it was counted from.
+#[derive(Debug)]
+struct Budget {
+    left_bytes: u64,
+    sent_bytes: u64,
+    copied_bytes: u64,
+}
+
+impl Xlink {
+    /// How long playback lasts with what the viewer has, or until the stream must be there.
+    fn play_time_left(now: Instant, view: &View) -> Option<Duration> {
+        let connection = view.connection();
+        let reported = connection
+            .playback
+            .filter(|playback| now.saturating_duration_since(playback.at) <= STALE)
+            .map(|playback| playback.left(now));
+        let deadline = connection.head.and_then(|head| head.deadline);
+        let deadline = deadline.map(|deadline| deadline.saturating_duration_since(now));
+        reported.into_iter().chain(deadline).min()
+    }
+
+    fn gate(&self, now: Instant, view: &View) -> Gate {
+        let Some(left) = Self::play_time_left(now, view) else {
+            return if self.unknown { Gate::Band } else { Gate::Off };
+        };
+        if left < self.t1 {
+            return Gate::Urgent;
+        }
+        let lasts_longer = |path: &PathState| {
+            let rtt = path.rtt.filter(|_| path.in_flight_bytes > 0);
+            rtt.is_some_and(|rtt| rtt.smoothed.saturating_add(rtt.var) > left)
+        };
+        match left <= self.t2 && view.paths().any(lasts_longer) {
+            true => Gate::Band,
+            false => Gate::Off,
+        }
+    }
+
+    /// The age from which what `from` carries is late.
+    fn late_from(from: &PathState) -> Option<Duration> {
+        let rtt = from.rtt?;
+        let own = rtt.smoothed.saturating_add(rtt.var.saturating_mul(4));
+        Some(own.saturating_add(own / 10).max(LEAST_AGE))
+    }
+
+    /// What may still be copied.
+    fn budget_bytes(&mut self, view: &View, mss_bytes: u64) -> u64 {
+        let connection = view.connection();
+        let burst = self.burst_packets * mss_bytes;
+        let share = match self.gate {
+            Gate::Urgent => URGENT_SHARE * self.share,
+            _ => self.share,
+        };
+        let budget = self.budget.get_or_insert(Budget {
+            left_bytes: burst,
+            sent_bytes: connection.sent_bytes,
+            copied_bytes: connection.copied_bytes,
+        });
+        let sent = connection.sent_bytes.saturating_sub(budget.sent_bytes);
+        let copied = connection.copied_bytes.saturating_sub(budget.copied_bytes);
+        let earned = u128::from(sent) * u128::from(share) / u128::from(SHARE_ONE);
+        // What is too little to earn a byte counts the next time.
+        if earned > 0 {
+            budget.sent_bytes = connection.sent_bytes;
+        }
+        budget.copied_bytes = connection.copied_bytes;
+        budget.left_bytes = budget
+            .left_bytes
+            .saturating_add(earned.try_into().unwrap_or(u64::MAX))
+            .min(burst)
+            .saturating_sub(copied);
+        budget.left_bytes
+    }
+}
+
+impl Scheduler for Xlink {
+    fn pick(&mut self, now: Instant, view: &View, ask: &Ask) -> Pick {
+        self.gate = self.gate(now, view);
+        self.min_rtt.pick(now, view, ask)
+    }
+
+    fn duplicate(
+        &mut self,
+        now: Instant,
+        view: &View,
+        spare: PathId,
+        from: PathId,
+        moment: Moment,
+    ) -> Option<CopyOrder> {
+        self.wake = self.wake.filter(|wake| *wake > now);
+        self.gate = self.gate(now, view);
+        if self.gate == Gate::Off || (self.gate == Gate::Band && moment == Moment::BeforeNew) {
+            return None;
+        }
+        let (spare, from) = (view.path(spare)?, view.any_path(from)?);
+        let budget_bytes = self.budget_bytes(view, spare.mss_bytes);
+        let oldest = from.oldest_unacked_eliciting_sent?;
+        let late_from = Self::late_from(from)?;
+        let due = oldest.checked_add(late_from)?;
+        if due > now {
+            self.wake = Some(self.wake.map_or(due, |wake| wake.min(due)));
+            return None;
+        }
+        if budget_bytes < spare.mss_bytes || spare.rtt.is_none() {
+            return None;
+        }
+        (spare.room_bytes() >= spare.mss_bytes).then_some(CopyOrder {
+            which: Which::Oldest,
+            stream: None,
+            ended: false,
+            again: false,
+            sent_after: None,
+            sent_before: Some(now.checked_sub(late_from)?),
+            most_bytes: budget_bytes.min(spare.room_bytes()),
+        })
+    }
+
+    fn copies_first(&self) -> bool {
+        self.gate == Gate::Urgent
+    }
+
+    fn listens(&self) -> bool {
+        true
+    }
+
+    fn on_event(&mut self, now: Instant, view: &View, event: &Event) {
+        if let Event::Qoe(_) | Event::Acked { .. } = event {
+            self.gate = self.gate(now, view);
+        }
+    }
+
+    fn next_wake(&self) -> Option<Instant> {
+        self.wake
+    }
+}
