@@ -110,7 +110,10 @@ struct Blest {
 fn linger(path: &PathState, srtt: Duration, range: &Range) -> Duration {
     let full = path.in_flight_bytes.saturating_add(path.mss_bytes);
     let cwnd = path.cwnd_bytes.max(1);
-    let spread = range.most_rtt().saturating_sub(range.least_rtt()).as_nanos();
+    let spread = range
+        .most_rtt()
+        .saturating_sub(range.least_rtt())
+        .as_nanos();
     let part = spread.saturating_mul(full.min(cwnd).into()) / u128::from(cwnd);
     let part = Duration::from_nanos(part.try_into().unwrap_or(u64::MAX));
     srtt.max(range.least_rtt().saturating_add(part))
@@ -153,11 +156,9 @@ impl Blest {
 
     /// Whether data on `slow` would block the window for what `fast` can send.
     fn blocks(&self, slow: &PathState, fast: &PathState, view: &View) -> bool {
-        let (Some(slow_range), Some(fast_range), Some(rtt)) = (
-            self.seen.of(slow.id),
-            self.seen.of(fast.id),
-            slow.rtt,
-        ) else {
+        let (Some(slow_range), Some(fast_range), Some(rtt)) =
+            (self.seen.of(slow.id), self.seen.of(fast.id), slow.rtt)
+        else {
             return false;
         };
         let time = linger(slow, rtt.smoothed, slow_range);

@@ -85,7 +85,9 @@ fn faster_room_bytes<'a>(paths: impl Iterator<Item = &'a PathState>, than: &Path
 /// A new path may send two packets ahead of its turn, to be measured. Not before it is validated: it
 /// may be dead.
 fn wants_probing(path: &PathState) -> bool {
-    path.validated && path.rtt.is_none() && path.in_flight_bytes < SMALL_BURST_PACKETS * path.mss_bytes
+    path.validated
+        && path.rtt.is_none()
+        && path.in_flight_bytes < SMALL_BURST_PACKETS * path.mss_bytes
 }
 
 /// A burst on the path: two packets when little is left to send, to think again after them.

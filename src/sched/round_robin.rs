@@ -43,9 +43,11 @@ const RANGE: [f64; 3] = [0.01, 1.0, 100.0];
 pub const ENTRY: Entry = Entry {
     name: "round-robin",
     summary: "each path in turn, as much as its weight says",
-    idea: "Every path carries its share of the bytes, by given weights or by what its window carries \
+    idea:
+        "Every path carries its share of the bytes, by given weights or by what its window carries \
            in a round trip. A path that is full loses its turn.",
-    source: "Shreedhar and Varghese, Deficit Round Robin, SIGCOMM 1995; the scheduler of that name \
+    source:
+        "Shreedhar and Varghese, Deficit Round Robin, SIGCOMM 1995; the scheduler of that name \
              in the MPTCP kernels",
     rule: "the open path of least v_i, for Q w_i/max w bytes; v_i += bytes/w_i; back from a full \
            window: v_i = max(v_i, v - Q)",
@@ -62,7 +64,11 @@ pub const ENTRY: Entry = Entry {
             &["weights", "rate"],
             "whether w0 to w3 are the shares, or each path's window in a round trip is",
         ),
-        Param::number("w0", RANGE, "weight of path ID 0, the path of the handshake"),
+        Param::number(
+            "w0",
+            RANGE,
+            "weight of path ID 0, the path of the handshake",
+        ),
         Param::number("w1", RANGE, "weight of path ID 1"),
         Param::number("w2", RANGE, "weight of path ID 2"),
         Param::number("w3", RANGE, "weight of path ID 3 and of all after it"),
