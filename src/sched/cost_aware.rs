@@ -52,7 +52,7 @@ pub const ENTRY: Entry = Entry {
     wrong: "who adapts to the rate that comes sees that of the free paths alone, and asks for less than \
             both could bring",
     deviations: &[
-        "the rate is the mean less the mean deviation of eight samples, not Holt-Winters",
+        "the rate is the mean less the mean deviation of eight samples; the paper forecasts",
         "free paths have the first word even where a metered one has the least RTT",
         "without a deadline nothing is sent on backup paths; in the paper, everything is",
     ],

@@ -47,7 +47,7 @@ pub fn schedulers(all: &[Scheduler]) -> String {
         .map(|scheduler| row(scheduler.name, name_width, scheduler.summary))
         .collect();
     rows
-        + "\n`mpq sched NAME` explains one; --sched NAME:KEY=VALUE,KEY=VALUE sets its parameters.\n"
+        + "\n`mpq sched NAME` explains one; --sched NAME:KEY=VALUE,... sets parameters.\n"
 }
 
 /// A name and what it stands for, in columns.
