@@ -325,10 +325,13 @@ impl Draw {
         }
     }
 
-    /// Any of them, with copies of the tail or without.
+    /// Any of them, as it is or with what it may copy turned round.
     fn scheduler(&mut self) -> String {
         let mut names: Vec<String> = quiche::schedulers()
-            .flat_map(|(name, _)| [name.to_owned(), format!("{name}:tail=off")])
+            .flat_map(|(name, _)| {
+                ["", ":tail=off", ":opportunistic=on"].map(|rest| format!("{name}{rest}"))
+            })
+            .filter(|name| quiche::check_scheduler_name(name).is_ok())
             .collect();
         names.sort();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
