@@ -46,8 +46,7 @@ pub fn schedulers(all: &[Scheduler]) -> String {
         .iter()
         .map(|scheduler| row(scheduler.name, name_width, scheduler.summary))
         .collect();
-    rows
-        + "\n`mpq sched NAME` explains one; --sched NAME:KEY=VALUE,... sets parameters.\n"
+    rows + "\n`mpq sched NAME` explains one; --sched NAME:KEY=VALUE,... sets parameters.\n"
 }
 
 /// A name and what it stands for, in columns.
