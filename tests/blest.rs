@@ -3,13 +3,10 @@
 mod common;
 
 use common::bench::Bench;
-use common::bench::NEW;
 use common::MS;
 use common::MSS;
 
 use mpq_decision::sched::Event;
-use mpq_decision::sched::Pick;
-use mpq_decision::PathId;
 
 /// A full fast path of 10 ms and 20 packets that delivers 10 Mbit/s, a slow one of 300 ms with room.
 fn bench() -> Bench {
@@ -24,17 +21,7 @@ fn bench() -> Bench {
 
 fn waits(bench: &mut Bench, window_bytes: u64) -> bool {
     bench.connection.reassembly_room_bytes = window_bytes;
-    match bench.pick(NEW) {
-        Pick::Wait { on, .. } => {
-            assert_eq!(on, PathId(0));
-            true
-        }
-        Pick::Send { path, .. } => {
-            assert_eq!(path, PathId(1));
-            false
-        }
-        other => panic!("{other:?}"),
-    }
+    bench.waits()
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::bench::again;
 use common::bench::Bench;
 use common::bench::NEW;
 use common::MS;
@@ -16,23 +17,11 @@ use mpq_decision::sched;
 use mpq_decision::sched::Ask;
 use mpq_decision::sched::PathSet;
 use mpq_decision::sched::Pick;
-use mpq_decision::sched::StreamKey;
 use mpq_decision::sched::Why;
 use mpq_decision::PathId;
 
 fn bench(list: &[(u32, u64)]) -> Bench {
     Bench::new("min-rtt", list)
-}
-
-fn again(from: u64, why: Why) -> Ask {
-    let mut tried = PathSet::default();
-    tried.insert(PathId(from));
-    Ask::Retransmit {
-        stream: StreamKey(0),
-        from: PathId(from),
-        tried,
-        why,
-    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::bench::again;
 use common::bench::Bench;
 use common::bench::NEW;
 use common::MS;
@@ -16,27 +17,14 @@ use mpq_decision::sched;
 use mpq_decision::sched::Ask;
 use mpq_decision::sched::Event;
 use mpq_decision::sched::Moment;
-use mpq_decision::sched::PathSet;
 use mpq_decision::sched::Pick;
 use mpq_decision::sched::Playback;
 use mpq_decision::sched::QoeReport;
-use mpq_decision::sched::StreamKey;
 use mpq_decision::sched::Why;
 use mpq_decision::PathId;
 
 fn names() -> impl Iterator<Item = &'static str> {
     sched::SCHEDULERS.iter().map(|entry| entry.name)
-}
-
-fn lost_on(from: u64, why: Why) -> Ask {
-    let mut tried = PathSet::default();
-    tried.insert(PathId(from));
-    Ask::Retransmit {
-        stream: StreamKey(0),
-        from: PathId(from),
-        tried,
-        why,
-    }
 }
 
 #[test]
@@ -68,7 +56,7 @@ fn one_path_is_used_as_if_there_were_no_scheduler() {
             let mut doubtful = bench();
             doubtful.path(0).health = health;
             assert_eq!(doubtful.sends_on(NEW), 0, "{name}");
-            assert_eq!(doubtful.sends_on(lost_on(0, Why::Pto)), 0, "{name}");
+            assert_eq!(doubtful.sends_on(again(0, Why::Pto)), 0, "{name}");
         }
         for moment in [Moment::BeforeNew, Moment::NothingNew] {
             assert_eq!(bench().copies(0, 7, moment), None, "{name}");
@@ -84,7 +72,7 @@ fn a_dying_path_gets_nothing_and_what_it_had_goes_elsewhere() {
         bench.pick(NEW);
         for health in [Health::Suspect, Health::Failed, Health::Recovering] {
             bench.path(0).health = health;
-            for ask in [NEW, lost_on(0, Why::Moved), lost_on(0, Why::Pto)] {
+            for ask in [NEW, again(0, Why::Moved), again(0, Why::Pto)] {
                 assert_eq!(bench.sends_on(ask), 1, "{name}");
             }
             for moment in [Moment::BeforeNew, Moment::NothingNew] {
@@ -136,7 +124,7 @@ fn a_path_without_an_rtt_is_probed_and_nothing_waits_for_it() {
 fn full_windows_wait_for_an_ack() {
     for name in names() {
         let mut bench = Bench::new(name, &[(20, 0), (50, 0), (90, 0)]);
-        for ask in [NEW, lost_on(0, Why::Lost), Ask::Datagram { len_bytes: 800 }] {
+        for ask in [NEW, again(0, Why::Lost), Ask::Datagram { len_bytes: 800 }] {
             match bench.pick(ask) {
                 Pick::Wait { until: None, .. } => (),
                 other => panic!("{name}: {other:?}"),

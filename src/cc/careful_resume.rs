@@ -11,6 +11,8 @@
 //!                                                       +---------------------------------+
 //! ```
 //!
+//! Sections are those of draft-ietf-tsvwg-careful-resume; they were not compared with the RFC as published.
+//!
 //! | RFC 9959           | here                                             | section |
 //! |--------------------|--------------------------------------------------|---------|
 //! | saved_cwnd, _rtt   | [`Saved`]                                        | 3.1     |

@@ -10,10 +10,12 @@ use mpq_decision::sched::Connection;
 use mpq_decision::sched::CopyOrder;
 use mpq_decision::sched::Event;
 use mpq_decision::sched::Moment;
+use mpq_decision::sched::PathSet;
 use mpq_decision::sched::Pick;
 use mpq_decision::sched::Scheduler;
 use mpq_decision::sched::StreamKey;
 use mpq_decision::sched::View;
+use mpq_decision::sched::Why;
 use mpq_decision::PathId;
 use mpq_decision::PathState;
 use mpq_decision::Registry;
@@ -96,10 +98,37 @@ impl Bench {
         self.scheduler.on_event(self.now, &view, event);
     }
 
+    /// Whether new data waits for path 0; else it goes to path 1.
+    pub fn waits(&mut self) -> bool {
+        match self.pick(NEW) {
+            Pick::Wait { on, .. } => {
+                assert_eq!(on, PathId(0));
+                true
+            }
+            Pick::Send { path, .. } => {
+                assert_eq!(path, PathId(1));
+                false
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
     pub fn sends_on(&mut self, ask: Ask) -> u64 {
         match self.pick(ask) {
             Pick::Send { path, .. } => path.0,
             other => panic!("{other:?}"),
         }
+    }
+}
+
+/// Data that path `from` lost, or carried in vain.
+pub fn again(from: u64, why: Why) -> Ask {
+    let mut tried = PathSet::default();
+    tried.insert(PathId(from));
+    Ask::Retransmit {
+        stream: StreamKey(0),
+        from: PathId(from),
+        tried,
+        why,
     }
 }
