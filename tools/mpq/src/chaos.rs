@@ -36,8 +36,9 @@ const TOLD: usize = 5;
 /// Each seed draws a scenario: 2 to 4 paths with loss, outages, reordering, duplication, MTU drops,
 /// NAT rebinding, lost carriers, changing addresses and delays, paths abandoned and ranked by either
 /// end, and transfers in either direction or both. The transfer has to come through byte for byte, or
-/// to end with a timeout that the network explains. Everything else fails: a hang, a wrong byte, a
-/// protocol error, a timeout although a path worked, a panic. The same seed gives the same packets.
+/// to end for a reason that the network explains: a timeout, no path left. Everything else fails: a
+/// hang, a wrong byte, a protocol error, a timeout although a path worked, a panic. The same seed gives
+/// the same packets.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:

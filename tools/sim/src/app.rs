@@ -77,6 +77,8 @@ fn content(stream: u64, offset: u64, n: usize) -> &'static [u8] {
 struct Outgoing {
     urgency: u8,
     stream: u64,
+    /// What is left of a request; else it is content.
+    request: Vec<u8>,
     offset: u64,
     left: u64,
 }
@@ -99,10 +101,23 @@ impl Sender {
         let out = Outgoing {
             urgency,
             stream,
+            request: Vec::new(),
             offset: 0,
             left: bytes,
         };
         self.streams.insert(at, out);
+    }
+
+    /// Goes on with a request of which the connection took a part.
+    fn finish(&mut self, stream: u64, request: Vec<u8>) {
+        let out = Outgoing {
+            urgency: 0,
+            stream,
+            left: request.len() as u64,
+            offset: 0,
+            request,
+        };
+        self.streams.insert(0, out);
     }
 
     /// Writes as much as the connection takes.
@@ -110,7 +125,10 @@ impl Sender {
         self.streams.retain_mut(|out| loop {
             let n = out.left.min(CHUNK as u64) as usize;
             let is_last = n as u64 == out.left;
-            let bytes = content(out.stream, out.offset, n);
+            let bytes = match &out.request[..] {
+                [] => content(out.stream, out.offset, n),
+                request => &request[out.offset as usize..],
+            };
             match quic.stream_send(out.stream, bytes, is_last) {
                 Ok(written) => {
                     out.offset += written as u64;
@@ -174,16 +192,22 @@ impl Received {
     }
 }
 
-/// Sends a request for `bytes` on a stream of its own, with hints if there are any.
+/// Sends a request for `bytes` on a stream of its own, with hints if there are any; `sender` sends
+/// what the connection does not take yet.
 pub fn request(
     quic: &mut Connection,
+    sender: &mut Sender,
     stream: u64,
     bytes: u64,
     hints: &Hints,
 ) -> quiche::Result<()> {
     let urgency = [hints.urgency.unwrap_or(DEFAULT_URGENCY)];
     let request = [&bytes.to_be_bytes(), &urgency[..], hints.said.as_bytes()].concat();
-    quic.stream_send(stream, &request, true).map(drop)
+    let written = quic.stream_send(stream, &request, true)?;
+    if written < request.len() {
+        sender.finish(stream, request[written..].to_vec());
+    }
+    Ok(())
 }
 
 /// Reads everything that is there into `received`. `on_data` hears of each stream's bytes.
@@ -305,9 +329,8 @@ mod tests {
         }
     }
 
-    /// A request is served once all of it is there, whatever a player says with it.
-    #[test]
-    fn a_request_in_pieces() {
+    /// Two connected ends; the server lets the client send so many bytes.
+    fn connected(max_data: u64) -> Pipe {
         let settings = mpq_driver::TransportSettings::default();
         let config = |tls: Result<_, _>| {
             let mut config = settings.to_quiche_with_tls(tls.unwrap()).unwrap();
@@ -316,8 +339,39 @@ mod tests {
         };
         let mut client = config(identity::client_tls());
         let mut server = config(identity::server_tls());
+        server.set_initial_max_data(max_data);
         let mut pipe = Pipe::with_client_and_server_config(&mut client, &mut server).unwrap();
         pipe.handshake().unwrap();
+        pipe
+    }
+
+    /// What flow control holds back of a request follows when it may (chaos, seed 11855).
+    #[test]
+    fn a_request_that_does_not_fit() {
+        let mut pipe = connected(4);
+        let (mut received, mut sender) = (Received::default(), Sender::default());
+        let hints = Hints {
+            urgency: Some(2),
+            said: "bl=2000".into(),
+        };
+        request(&mut pipe.client, &mut sender, 0, 1000, &hints).unwrap();
+        let (mut scratch, mut responses) = (Vec::new(), Sender::default());
+        for _ in 0..20 {
+            sender.pump(&mut pipe.client);
+            pipe.advance().unwrap();
+            let (quic, now) = (&mut pipe.server, Instant::now());
+            serve(quic, &mut scratch, &mut received, &mut responses, now);
+        }
+        assert!(sender.streams.is_empty());
+        let response = &responses.streams[0];
+        assert_eq!((response.urgency, response.stream), (2, 0));
+        assert_eq!(response.left, 1000);
+    }
+
+    /// A request is served once all of it is there, whatever a player says with it.
+    #[test]
+    fn a_request_in_pieces() {
+        let mut pipe = connected(1 << 20);
         let (mut received, mut sender) = (Received::default(), Sender::default());
         let said = "bl=2000,dl=86400000,bs,nor=\"2.m4s\"".as_bytes();
         let whole = [&1000u64.to_be_bytes()[..], &[DEFAULT_URGENCY], said].concat();

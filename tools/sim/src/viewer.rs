@@ -19,6 +19,7 @@ use quiche::Shutdown;
 
 use crate::app;
 use crate::app::Hints;
+use crate::app::Sender;
 use crate::scenario::Dash;
 
 /// Pause between packets that keep a connection which waits for the buffer to drain, as in
@@ -138,6 +139,7 @@ impl Viewer {
     pub fn step(
         &mut self,
         quic: &mut Connection,
+        sender: &mut Sender,
         next_stream: &mut u64,
         now: Instant,
     ) -> Result<Next, PlayerError> {
@@ -167,7 +169,7 @@ impl Viewer {
                 urgency: None,
                 said: request.said.clone(),
             };
-            if app::request(quic, *next_stream, request.total_bytes, &hints).is_err() {
+            if app::request(quic, sender, *next_stream, request.total_bytes, &hints).is_err() {
                 break;
             }
             request.stream = Some(*next_stream);

@@ -32,6 +32,13 @@ const MOST_EVENTS: u64 = 5_000_000;
 /// RFC 9000, section 10.1, allows.
 const GRACE: Duration = Duration::from_secs(60);
 
+/// How long a host whose last path was abandoned waits for another one, at least: three probe timeouts
+/// of a path that nothing is known of.
+const WITHOUT_PATH: Duration = Duration::from_secs(3);
+
+/// RFC 10069's error of a host that has no path to go on with.
+const NO_VIABLE_PATH: u64 = 0x10;
+
 /// What became of a connection, by its cause.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
@@ -41,6 +48,8 @@ pub enum Cause {
     NoHandshake,
     /// The idle timeout, and no path had worked all the time.
     IdleTimeout,
+    /// The last path was abandoned, and for a new one none had worked all the time.
+    NoPath,
     /// No handshake although the first path worked all the time.
     NoHandshakeInGoodWeather,
     /// The idle timeout although a path worked all the time.
@@ -66,7 +75,10 @@ pub enum Cause {
 impl Cause {
     /// Whether this may happen.
     pub fn is_allowed(&self) -> bool {
-        matches!(self, Cause::Whole | Cause::NoHandshake | Cause::IdleTimeout)
+        matches!(
+            self,
+            Cause::Whole | Cause::NoHandshake | Cause::IdleTimeout | Cause::NoPath
+        )
     }
 }
 
@@ -76,6 +88,7 @@ impl std::fmt::Display for Cause {
             Cause::Whole => "whole",
             Cause::NoHandshake => "no handshake",
             Cause::IdleTimeout => "idle timeout",
+            Cause::NoPath => "no path left",
             Cause::NoHandshakeInGoodWeather => "no handshake although the first path worked",
             Cause::IdleTimeoutInGoodWeather => "idle timeout although a path worked",
             Cause::Closed(code) => return write!(f, "closed with error {code:#x}"),
@@ -175,6 +188,10 @@ fn judge(plan: &Plan, ending: &Ending, simulated: Duration) -> (Cause, String) {
             ),
         );
     };
+    let a_path_worked = |lately: Duration| {
+        let from = ended.saturating_sub(lately);
+        (0..plan.paths()).any(|path| plan.worked_all_the_time(path, from, ended))
+    };
     let cause = match &ending.failure {
         None => Cause::Whole,
         Some(Failure::Handshake(timeout)) => match plan.handshake_path_worked(*timeout) {
@@ -193,16 +210,16 @@ fn judge(plan: &Plan, ending: &Ending, simulated: Duration) -> (Cause, String) {
                     false => Cause::NoHandshake,
                 }
             }
-            CloseReason::IdleTimeout { after, .. } => {
-                let from = ended.saturating_sub(*after);
-                let mut paths = 0..plan.paths();
-                match paths.any(|path| plan.worked_all_the_time(path, from, ended)) {
-                    true => Cause::IdleTimeoutInGoodWeather,
-                    false => Cause::IdleTimeout,
+            CloseReason::IdleTimeout { after, .. } => match a_path_worked(*after) {
+                true => Cause::IdleTimeoutInGoodWeather,
+                false => Cause::IdleTimeout,
+            },
+            CloseReason::ByPeer { app, code, .. } | CloseReason::ByUs { app, code, .. } => {
+                let has_no_path = !app && *code == NO_VIABLE_PATH;
+                match has_no_path && !a_path_worked(WITHOUT_PATH) {
+                    true => Cause::NoPath,
+                    false => Cause::Closed(*code),
                 }
-            }
-            CloseReason::ByPeer { code, .. } | CloseReason::ByUs { code, .. } => {
-                Cause::Closed(*code)
             }
             CloseReason::Tls { code, .. } => Cause::Closed(0x100 + u64::from(*code)),
             CloseReason::Reset => Cause::Reset,

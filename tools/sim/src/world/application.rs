@@ -200,7 +200,8 @@ impl World<'_> {
         if let Some(beside) = flow.beside.as_ref().filter(|_| !state.has_beside) {
             // The limit on streams is above one.
             let hints = beside.hints();
-            if app::request(&mut host.quic, state.next_stream, app::ENDLESS, &hints).is_ok() {
+            let (quic, sender, stream) = (&mut host.quic, &mut host.sender, state.next_stream);
+            if app::request(quic, sender, stream, app::ENDLESS, &hints).is_ok() {
                 state.has_beside = true;
                 state.next_stream += 4;
                 state.next_request = self.now + beside.lead.value.0.as_nanos() as Nanos;
@@ -217,7 +218,8 @@ impl World<'_> {
             .as_ref()
             .map(Requests::hints)
             .unwrap_or_default();
-        match app::request(&mut host.quic, state.next_stream, bytes, &hints) {
+        let (quic, sender, stream) = (&mut host.quic, &mut host.sender, state.next_stream);
+        match app::request(quic, sender, stream, bytes, &hints) {
             Ok(()) => {
                 state.request = Some((state.next_stream, self.now));
                 state.next_stream += 4;
@@ -237,7 +239,12 @@ impl World<'_> {
         let Some(viewer) = &mut state.viewer else {
             return NEVER;
         };
-        match viewer.step(&mut host.quic, &mut state.next_stream, now) {
+        match viewer.step(
+            &mut host.quic,
+            &mut host.sender,
+            &mut state.next_stream,
+            now,
+        ) {
             Ok(viewer::Next::At(at)) => at.saturating_duration_since(self.base).as_nanos() as Nanos,
             Ok(viewer::Next::Over) => {
                 state.completed = 1;
