@@ -10,6 +10,7 @@ mod identity;
 mod paths;
 mod play;
 mod progress;
+mod put;
 mod report;
 mod serve;
 mod signals;
@@ -37,6 +38,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Get(Box<get::Args>),
+    Put(Box<put::Args>),
     Play(Box<play::Args>),
     Serve(Box<serve::Args>),
     Cc(algorithms::CcArgs),
@@ -66,6 +68,7 @@ fn main() -> std::process::ExitCode {
 
     let result = match cli.command {
         Command::Get(args) => get::run(*args),
+        Command::Put(args) => put::run(*args),
         Command::Play(args) => play::run(*args),
         Command::Serve(args) => serve::run(*args),
         Command::Cc(args) => algorithms::cc(&args),

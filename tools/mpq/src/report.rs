@@ -21,12 +21,35 @@ pub fn write_json(target: &Path, report: &impl Serialize) -> Result<(), Failure>
     written.map_err(|e| Failure::new(LOCAL, format!("cannot write {}: {e}", target.display())))
 }
 
+/// Which of the bytes that a path carried are of interest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carried {
+    /// To us.
+    Received,
+    /// From us.
+    Sent,
+}
+
+impl Carried {
+    /// So many of a path's.
+    pub fn bytes(self, path: &PathReport) -> u64 {
+        match self {
+            Carried::Received => path.recv_bytes,
+            Carried::Sent => path.sent_bytes,
+        }
+    }
+}
+
 /// Tells the user what every path carried, and why there are no others.
-pub fn print_paths(paths: &[PathReport], unused: &[UnusedPath]) {
+pub fn print_paths(paths: &[PathReport], unused: &[UnusedPath], what: Carried) {
     for path in paths {
         eprintln!(
             "  path {} {} -> {}: {} bytes, rtt {:.1} ms",
-            path.path_id, path.local, path.peer, path.recv_bytes, path.rtt_ms
+            path.path_id,
+            path.local,
+            path.peer,
+            what.bytes(path),
+            path.rtt_ms
         );
     }
     for unused in unused.iter().filter(|unused| unused.is_remarkable) {
@@ -47,6 +70,34 @@ pub struct Report {
     pub paths: Vec<PathReport>,
     /// Why there were no others at the end.
     pub unused_paths: Vec<UnusedPath>,
+}
+
+/// Everything about one run of `mpq put`.
+#[derive(Serialize, Debug)]
+pub struct PutReport {
+    /// One entry per file that the server took.
+    pub files: Vec<PutFileReport>,
+    /// From the start to the last answer.
+    pub seconds: f64,
+    /// Body bytes of these files, in bits per second.
+    pub goodput_bps: f64,
+    /// Every path of the connection.
+    pub paths: Vec<PathReport>,
+    /// Why there were no others at the end.
+    pub unused_paths: Vec<UnusedPath>,
+}
+
+/// One uploaded file.
+#[derive(Serialize, Debug)]
+pub struct PutFileReport {
+    /// Where to.
+    pub url: String,
+    /// Length of the body.
+    pub bytes: u64,
+    /// From the request to the answer.
+    pub seconds: f64,
+    /// The answer's status.
+    pub status: u16,
 }
 
 /// An interface without a path.
@@ -129,6 +180,6 @@ pub struct PathReport {
     pub rtt_ms: f64,
     /// Packets we sent that were declared lost.
     pub lost: u64,
-    /// Milliseconds since the start, and bytes received by then.
+    /// Milliseconds since the start, and bytes received by then, or by `mpq put` sent.
     pub samples: Vec<(u64, u64)>,
 }

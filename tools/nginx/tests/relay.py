@@ -32,6 +32,11 @@ class Relay:
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
 
+    def cut(self, client: str) -> None:
+        """Nothing more passes for a client's address."""
+        self.process.stdin.write(f"cut {client}\n")
+        self.process.stdin.flush()
+
     def url(self, path: str) -> str:
         return f"https://{self.host}:{self.port}/{path}"
 

@@ -16,7 +16,8 @@ use mpq_relay::Relay;
 /// its own. Prints the address that clients send to.
 ///
 /// On standard input, the line "stats" asks for a line of JSON: for each client address "up_bytes" and "down_bytes"
-/// delivered, and "dropped" datagrams. The relay ends when standard input does.
+/// delivered, and "dropped" datagrams. "cut CLIENT" lets nothing more through for that client address. The relay ends
+/// when standard input does.
 #[derive(Parser)]
 #[command(name = "mpq-relay")]
 struct Arguments {
@@ -92,7 +93,10 @@ fn main() -> ExitCode {
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         match line.trim() {
             "stats" => println!("{}", stats(&relay)),
-            other => eprintln!("mpq-relay: unknown command: {other}"),
+            other => match other.strip_prefix("cut ").map(str::parse) {
+                Some(Ok(client)) => relay.link(client).set_down(true),
+                _ => eprintln!("mpq-relay: unknown command: {other}"),
+            },
         }
     }
     ExitCode::SUCCESS

@@ -1,6 +1,7 @@
 //! HTTP/3 over the driver: [`client`] and [`server`].
 
 mod alt_svc;
+mod body;
 pub mod client;
 mod playback;
 pub mod server;

@@ -11,9 +11,11 @@ use mio::Waker;
 use quiche::h3;
 use quiche::h3::Header;
 
+pub use crate::h3::body::Body;
+use crate::h3::body::Outgoing;
+use crate::h3::body::WriteError;
 use crate::h3::field;
 use crate::h3::playback;
-use crate::h3::CHUNK_BYTES;
 use crate::h3::H3_INTERNAL_ERROR;
 use crate::h3::H3_NO_ERROR;
 use crate::App;
@@ -27,9 +29,6 @@ use crate::PathSnapshot;
 use crate::SendStats;
 use crate::SocketOptions;
 
-/// A body is read a page at a time at least, also if the stream has room for a packet only.
-const LEAST_READ_BYTES: usize = 4096;
-
 /// A request as it came.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -41,18 +40,6 @@ pub struct Request {
     pub headers: Vec<Header>,
     /// The client's address when the connection began.
     pub peer: SocketAddr,
-}
-
-/// Supplies a response's body piece by piece.
-pub trait Body {
-    /// Fills `buf` from the front and returns how much, 0 at the end.
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize>;
-}
-
-impl<T: AsRef<[u8]>> Body for io::Cursor<T> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        io::Read::read(self, buf)
-    }
 }
 
 /// What to answer.
@@ -134,10 +121,7 @@ struct Exchange {
     status: u16,
     /// Taken once the transport has it.
     head: Option<Vec<Header>>,
-    body: Option<Box<dyn Body>>,
-    /// Read from the body and not yet taken by the transport.
-    chunk: Vec<u8>,
-    chunk_start: usize,
+    body: Option<Outgoing>,
     body_bytes: u64,
     is_fin_sent: bool,
 }
@@ -355,9 +339,7 @@ impl Session {
                 copied_before: conn.copied_bytes(),
                 status: response.status,
                 head: Some(head),
-                body: response.body,
-                chunk: Vec::new(),
-                chunk_start: 0,
+                body: response.body.map(Outgoing::new),
                 body_bytes: 0,
                 is_fin_sent: false,
             },
@@ -387,7 +369,6 @@ impl Session {
     fn drop_body(&mut self, conn: &mut Conn, id: u64) {
         if let Some(exchange) = self.exchanges.get_mut(&id) {
             exchange.body = None;
-            exchange.chunk = Vec::new();
         }
         // Frees the stream if the client has only stopped reading.
         let _ = conn
@@ -422,13 +403,6 @@ impl Session {
     }
 }
 
-enum WriteError {
-    /// The client stopped reading.
-    Gone,
-    /// The body cannot be read.
-    Body(io::Error),
-}
-
 impl Exchange {
     fn write(
         &mut self,
@@ -448,41 +422,12 @@ impl Exchange {
             }
         }
 
-        while !self.is_fin_sent {
-            let Some(body) = &mut self.body else {
-                return Ok(());
-            };
-            if self.chunk_start == self.chunk.len() {
-                // No more than the stream takes: what waits here is in nobody's budget.
-                let room = conn
-                    .quic
-                    .stream_capacity(id)
-                    .map_err(|_| WriteError::Gone)?;
-                self.chunk
-                    .resize(room.clamp(LEAST_READ_BYTES, CHUNK_BYTES), 0);
-                self.chunk_start = 0;
-                let len = body.read(&mut self.chunk).map_err(WriteError::Body)?;
-                self.chunk.truncate(len);
-            }
-
-            let rest = &self.chunk[self.chunk_start..];
-            let is_last = rest.is_empty();
-            match h3.send_body(&mut conn.quic, id, rest, is_last) {
-                Ok(len) => {
-                    self.chunk_start += len;
-                    self.body_bytes += len as u64;
-                    self.is_fin_sent = is_last;
-                }
-                Err(h3::Error::Done) => {
-                    self.chunk.drain(..std::mem::take(&mut self.chunk_start));
-                    self.chunk.shrink_to(LEAST_READ_BYTES);
-                    return Ok(());
-                }
-                Err(_) => return Err(WriteError::Gone),
-            }
+        if let Some(body) = &mut self.body {
+            self.is_fin_sent = body.write(conn, h3, id, &mut self.body_bytes)?;
         }
-        self.body = None;
-        self.chunk = Vec::new();
+        if self.is_fin_sent {
+            self.body = None;
+        }
         Ok(())
     }
 

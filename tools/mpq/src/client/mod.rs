@@ -10,6 +10,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use ::url::Url;
+use mpq_driver::h3::client::Body;
 use mpq_driver::h3::client::Client;
 use mpq_driver::h3::client::Request;
 use mpq_driver::h3::client::RequestId;
@@ -24,6 +25,7 @@ use crate::exit::INTERRUPTED;
 use crate::exit::LOCAL;
 use crate::exit::NETWORK;
 use crate::exit::USAGE;
+use crate::report::Carried;
 use crate::signals::StopRequests;
 
 pub use args::ClientArgs;
@@ -47,8 +49,8 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// A session without connections. SIGINT and SIGTERM end it from now on.
-    pub fn new(args: &'a ClientArgs) -> Result<Self, Failure> {
+    /// A session without connections, where `what` is of interest. SIGINT and SIGTERM end it from now on.
+    pub fn new(args: &'a ClientArgs, what: Carried) -> Result<Self, Failure> {
         let client = Client::new(args.settings()?)?;
         let waker = client.waker();
         let stop = StopRequests::watch(move || waker.wake())
@@ -59,7 +61,7 @@ impl<'a> Session<'a> {
             client,
             stop,
             began,
-            log: PathLog::new(began),
+            log: PathLog::new(began, what),
             next_sample: began + SAMPLE_INTERVAL,
         })
     }
@@ -208,13 +210,20 @@ impl<'a> Session<'a> {
         headers: Vec<(String, String)>,
         sink: Box<dyn ResponseSink>,
     ) -> RequestId {
-        let request = Request {
-            method: "GET".into(),
-            authority: url::authority(url),
-            path: url::path_and_query(url),
-            headers,
-        };
-        self.client.request(key, request, sink)
+        self.client.request(key, request("GET", url, headers), sink)
+    }
+
+    /// Sends `request` with a body of `length` bytes on the connection `key`.
+    pub fn send(
+        &mut self,
+        key: ConnKey,
+        request: Request,
+        body: Box<dyn Body>,
+        length: u64,
+        sink: Box<dyn ResponseSink>,
+    ) -> RequestId {
+        let client = &mut self.client;
+        client.request_with_body(key, request, body, length, sink)
     }
 
     /// Cancels a request; its sink is told in the next [`Session::step`].
@@ -267,5 +276,15 @@ impl<'a> Session<'a> {
                 eprintln!("mpq: cannot write {}: {e}", file.display());
             }
         }
+    }
+}
+
+/// The header of a request for `url`.
+pub fn request(method: &str, url: &Url, headers: Vec<(String, String)>) -> Request {
+    Request {
+        method: method.into(),
+        authority: url::authority(url),
+        path: url::path_and_query(url),
+        headers,
     }
 }

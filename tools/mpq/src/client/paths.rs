@@ -9,12 +9,14 @@ use mpq_driver::ConnKey;
 
 use crate::progress::PathKey;
 use crate::progress::Progress;
+use crate::report::Carried;
 use crate::report::PathReport;
 use crate::report::UnusedPath;
 
 /// Samples of every path of the connections followed.
 pub struct PathLog {
     began: Instant,
+    what: Carried,
     conns: Vec<ConnKey>,
     paths: BTreeMap<PathKey, PathReport>,
     /// Of the last sample of each connection.
@@ -22,10 +24,11 @@ pub struct PathLog {
 }
 
 impl PathLog {
-    /// An empty log; samples count from `began`.
-    pub fn new(began: Instant) -> PathLog {
+    /// An empty log; samples count `what` from `began` on.
+    pub fn new(began: Instant, what: Carried) -> PathLog {
         PathLog {
             began,
+            what,
             conns: Vec::new(),
             paths: BTreeMap::new(),
             unused: BTreeMap::new(),
@@ -78,17 +81,17 @@ impl PathLog {
                 report.sent_bytes = path.sent_bytes;
                 report.rtt_ms = path.rtt.as_secs_f64() * 1e3;
                 report.lost = path.lost;
-                report.samples.push((now_ms, path.recv_bytes));
+                report.samples.push((now_ms, self.what.bytes(report)));
             }
         }
     }
 
     /// Brings the bars up to date.
     pub fn show(&self, progress: &mut Progress) {
-        let all = self.paths.values().map(|path| path.recv_bytes).sum();
+        let all = self.paths.values().map(|path| self.what.bytes(path)).sum();
         for (key, path) in &self.paths {
             let name = format!("path {} {}", path.path_id, path.local);
-            progress.set_path(*key, &name, path.recv_bytes, all);
+            progress.set_path(*key, &name, self.what.bytes(path), all);
         }
     }
 

@@ -7,6 +7,7 @@ use mpq_driver::h3::field;
 use crate::exit::code_of;
 use crate::exit::describe;
 use crate::exit::Failure;
+use crate::exit::LOCAL;
 use crate::exit::NETWORK;
 use crate::exit::STATUS;
 use crate::exit::TRUNCATED;
@@ -44,6 +45,7 @@ pub fn failure_of(error: RequestError) -> Failure {
     match error {
         RequestError::Connection(reason) => Failure::new(code_of(&reason), describe(&reason)),
         RequestError::Cancelled => Failure::new(NETWORK, error),
+        RequestError::Body(_) => Failure::new(LOCAL, error),
         _ => Failure::new(TRUNCATED, error),
     }
 }

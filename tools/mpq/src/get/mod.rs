@@ -23,6 +23,7 @@ use crate::exit::USAGE;
 use crate::progress::Progress;
 use crate::report::print_paths;
 use crate::report::write_json;
+use crate::report::Carried;
 use crate::report::FileReport;
 use crate::report::Report;
 
@@ -83,7 +84,8 @@ fn parse_range(text: &str) -> Result<String, String> {
     }
 }
 
-fn parse_header(text: &str) -> Result<(String, String), String> {
+/// A header field of `--header`: its name in lower case, and its value.
+pub fn parse_header(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once(':').ok_or("must be NAME:VALUE")?;
     if name.is_empty() || name.starts_with(':') {
         return Err("must be NAME:VALUE".into());
@@ -115,7 +117,7 @@ impl<'a> Run<'a> {
         }
         Ok(Run {
             args,
-            session: Session::new(&args.client)?,
+            session: Session::new(&args.client, Carried::Received)?,
             files: Vec::new(),
             progress: Progress::new(args.client.quiet),
         })
@@ -218,7 +220,7 @@ impl<'a> Run<'a> {
                 "{bytes} bytes in {seconds:.2} s, {:.2} Mbit/s",
                 report.goodput_bps / 1e6
             );
-            print_paths(&report.paths, &report.unused_paths);
+            print_paths(&report.paths, &report.unused_paths, Carried::Received);
         }
 
         match &self.args.client.json {

@@ -31,6 +31,7 @@ use crate::exit::Failure;
 use crate::exit::TRUNCATED;
 use crate::report::print_paths;
 use crate::report::write_json;
+use crate::report::Carried;
 
 use cmcd::Mode;
 use cmcd::Teller;
@@ -118,7 +119,7 @@ impl Args {
 
 /// Runs `mpq play`.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let mut session = Session::new(&args.client)?;
+    let mut session = Session::new(&args.client, Carried::Received)?;
     let mut player = None;
     let result = play(&args, &mut session, &mut player);
     session.sample();
@@ -354,7 +355,7 @@ fn report(args: &Args, session: &Session, player: &Player) -> Result<(), Failure
             report.mean_bitrate_bps / 1e6,
             report.switches
         );
-        print_paths(&report.paths, &session.log().unused());
+        print_paths(&report.paths, &session.log().unused(), Carried::Received);
     }
     match &args.client.json {
         Some(target) => write_json(target, &report),

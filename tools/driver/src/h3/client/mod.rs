@@ -31,6 +31,7 @@ use crate::endpoint::ConnectError;
 use crate::facts::source_for;
 use crate::facts::Facts;
 use crate::facts::Selection;
+pub use crate::h3::body::Body;
 use crate::h3::CHUNK_BYTES;
 use crate::h3::H3_NO_ERROR;
 use crate::CloseReason;
@@ -259,6 +260,31 @@ impl Client {
         &mut self,
         key: ConnKey,
         request: Request,
+        sink: Box<dyn ResponseSink>,
+    ) -> RequestId {
+        self.enqueue(key, request, None, sink)
+    }
+
+    /// The same with a body of `length` bytes, which is also the value of `content-length`. A request
+    /// with a body is not sent as early data.
+    pub fn request_with_body(
+        &mut self,
+        key: ConnKey,
+        mut request: Request,
+        body: Box<dyn Body>,
+        length: u64,
+        sink: Box<dyn ResponseSink>,
+    ) -> RequestId {
+        let field = ("content-length".into(), length.to_string());
+        request.headers.push(field);
+        self.enqueue(key, request, Some((body, length)), sink)
+    }
+
+    fn enqueue(
+        &mut self,
+        key: ConnKey,
+        request: Request,
+        body: Option<(Box<dyn Body>, u64)>,
         mut sink: Box<dyn ResponseSink>,
     ) -> RequestId {
         let id = RequestId(self.next_request);
@@ -266,7 +292,12 @@ impl Client {
 
         match self.sessions.by_key.get_mut(&key) {
             Some(session) => {
-                session.waiting.push_back(Waiting { id, request, sink });
+                session.waiting.push_back(Waiting {
+                    id,
+                    request,
+                    body,
+                    sink,
+                });
                 self.endpoint.conn_mut(key);
             }
             None => {

@@ -1,5 +1,6 @@
 //! A request, and what comes of it.
 
+use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -7,10 +8,10 @@ use quiche::h3::Header;
 
 use crate::CloseReason;
 
-/// One request without a body.
+/// The header of a request.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// `GET` or `HEAD`.
+    /// `GET`, `HEAD`, or with a body `PUT` or `POST`.
     pub method: String,
     /// Host and, unless it is 443, port.
     pub authority: String,
@@ -88,6 +89,10 @@ pub enum RequestError {
         /// Value of `content-length`.
         expected: u64,
     },
+
+    /// The request's body cannot be read.
+    #[error("{0}")]
+    Body(Arc<io::Error>),
 
     /// The response is not valid HTTP/3.
     #[error("the response is malformed: {0}")]

@@ -18,9 +18,13 @@ use super::request::RequestId;
 use super::request::ResponseHead;
 use super::request::ResponseSink;
 use crate::h3::alt_svc;
+use crate::h3::body::Body;
+use crate::h3::body::Outgoing;
+use crate::h3::body::WriteError;
 use crate::h3::field;
 use crate::h3::fields;
 use crate::h3::H3_REQUEST_CANCELLED;
+use crate::playback;
 use crate::App;
 use crate::CloseReason;
 use crate::Conn;
@@ -47,12 +51,17 @@ pub(super) struct Session {
 pub(super) struct Waiting {
     pub(super) id: RequestId,
     pub(super) request: Request,
+    /// With its length.
+    pub(super) body: Option<(Box<dyn Body>, u64)>,
     pub(super) sink: Box<dyn ResponseSink>,
 }
 
 struct Stream {
     id: RequestId,
     is_head: bool,
+    /// The request's body, until all of it is sent.
+    upload: Option<Outgoing>,
+    sent: u64,
     sink: Box<dyn ResponseSink>,
     has_head: bool,
     expected: Option<u64>,
@@ -88,6 +97,7 @@ impl App for Sessions {
         session.cancel(conn);
         session.send_requests(conn);
         session.receive(conn, &mut self.chunk);
+        session.send_bodies(conn);
     }
 
     fn on_path_change(&mut self, conn: &mut Conn, change: PathChange) {
@@ -136,15 +146,26 @@ impl Session {
         };
 
         while let Some(mut waiting) = self.waiting.pop_front() {
+            // What changes something at the server is not for early data, which may be replayed (RFC 8470).
+            if waiting.body.is_some() && conn.quic.is_in_early_data() {
+                self.waiting.push_front(waiting);
+                return;
+            }
             let headers = waiting.request.to_headers();
-            match h3.send_request(&mut conn.quic, &headers, true) {
+            match h3.send_request(&mut conn.quic, &headers, waiting.body.is_none()) {
                 Ok(stream_id) => {
+                    let upload = waiting.body.map(|(body, length)| {
+                        playback::announce(&mut conn.quic, stream_id, length);
+                        Outgoing::new(body)
+                    });
                     self.streams.insert(
                         stream_id,
                         Stream {
                             id: waiting.id,
                             is_head: waiting.request.method == "HEAD",
+                            upload,
                             sink: waiting.sink,
+                            sent: 0,
                             has_head: false,
                             expected: None,
                             got: 0,
@@ -169,6 +190,28 @@ impl Session {
         }
     }
 
+    /// Gives the transport what it takes of the requests' bodies.
+    fn send_bodies(&mut self, conn: &mut Conn) {
+        let Some(h3) = &mut self.h3 else {
+            return;
+        };
+        let mut unreadable = Vec::new();
+        for (&id, stream) in &mut self.streams {
+            let Some(upload) = &mut stream.upload else {
+                continue;
+            };
+            match upload.write(conn, h3, id, &mut stream.sent) {
+                Ok(false) => {}
+                // If the server wants no more of it, the response says why.
+                Ok(true) | Err(WriteError::Gone) => stream.upload = None,
+                Err(WriteError::Body(e)) => unreadable.push((id, e)),
+            }
+        }
+        for (id, e) in unreadable {
+            self.abort(conn, id, RequestError::Body(Arc::new(e)));
+        }
+    }
+
     fn receive(&mut self, conn: &mut Conn, chunk: &mut [u8]) {
         loop {
             let Some(h3) = &mut self.h3 else {
@@ -177,7 +220,7 @@ impl Session {
             match h3.poll(&mut conn.quic) {
                 Ok((id, h3::Event::Headers { list, .. })) => self.on_headers(conn, id, list),
                 Ok((id, h3::Event::Data)) => self.on_data(conn, id, chunk),
-                Ok((id, h3::Event::Finished)) => self.on_finished(id),
+                Ok((id, h3::Event::Finished)) => self.on_finished(conn, id),
                 Ok((id, h3::Event::Reset(code))) => self.end(id, Err(RequestError::Reset(code))),
                 Ok((_, h3::Event::GoAway | h3::Event::PriorityUpdate)) => {}
                 Err(h3::Error::Done) => return,
@@ -250,10 +293,15 @@ impl Session {
         }
     }
 
-    fn on_finished(&mut self, id: u64) {
+    fn on_finished(&mut self, conn: &mut Conn, id: u64) {
         let Some(stream) = self.streams.get(&id) else {
             return;
         };
+        if stream.upload.is_some() {
+            // An answer that did not wait for the end (RFC 9114, section 4.1).
+            let write = quiche::Shutdown::Write;
+            let _ = conn.quic.stream_shutdown(id, write, H3_REQUEST_CANCELLED);
+        }
         let result = match stream.expected {
             _ if !stream.has_head => Err(RequestError::Malformed("no header")),
             Some(expected) if expected != stream.got => Err(RequestError::Truncated {
