@@ -19,6 +19,7 @@ use mpq_decision::registry::Status;
 use mpq_decision::sched;
 use mpq_decision::sched::Ask;
 use mpq_decision::sched::Connection;
+use mpq_decision::sched::Event;
 use mpq_decision::sched::HeadStream;
 use mpq_decision::sched::Moment;
 use mpq_decision::sched::PathSet;
@@ -461,52 +462,78 @@ fn connection() -> impl Strategy<Value = Connection> {
         prop_oneof![Just(0), 0..1u64 << 24],
         (0..1u64 << 40, 0..1u64 << 36),
         proptest::option::of(playback),
+        (0..3u64, bytes(), bytes()),
     )
-        .prop_map(|(unsent, more_expected, stream, room, sent, playback)| {
-            let start = reference();
-            let head = stream.map(|(urgency, incremental, fin, announced, due)| HeadStream {
-                key: StreamKey(0),
-                urgency,
-                incremental,
-                unsent_bytes: unsent[usize::from(urgency)].max(1),
-                unacked_bytes: 0,
-                written_bytes: 1_000_000,
-                fin,
-                announced_bytes: announced,
-                deadline: due.map(|ms| start + MS * ms),
-            });
-            let mut by_urgency = unsent;
-            if let Some(head) = &head {
-                by_urgency[usize::from(head.urgency)] = head.unsent_bytes + unsent[0] % 7;
-            }
-            Connection {
-                unsent_bytes: by_urgency.iter().sum::<u64>().max(1),
-                unsent_by_urgency_bytes: by_urgency,
-                flow_control_room_bytes: room,
-                send_buffer_room_bytes: room,
-                reassembly_room_bytes: room,
-                head,
-                more_expected,
-                sent_bytes: sent.0,
-                copied_bytes: sent.1,
-                playback: playback.map(|(buffered, at, stalled)| Playback {
-                    report: QoeReport {
-                        buffered: MS * buffered,
-                        bitrate_bits_per_sec: 0,
-                        stalled,
-                    },
-                    at: start + MS * at,
-                }),
-            }
-        })
+        .prop_map(
+            |(unsent, more_expected, stream, room, sent, playback, sizes)| {
+                let start = reference();
+                let head = stream.map(|(urgency, incremental, fin, announced, due)| HeadStream {
+                    key: StreamKey(sizes.0),
+                    urgency,
+                    incremental,
+                    unsent_bytes: unsent[usize::from(urgency)].max(1),
+                    unacked_bytes: sizes.1,
+                    written_bytes: sizes.2,
+                    fin,
+                    announced_bytes: announced,
+                    deadline: due.map(|ms| start + MS * ms),
+                });
+                let mut by_urgency = unsent;
+                if let Some(head) = &head {
+                    by_urgency[usize::from(head.urgency)] = head.unsent_bytes + unsent[0] % 7;
+                }
+                Connection {
+                    unsent_bytes: by_urgency.iter().sum::<u64>().max(1),
+                    unsent_by_urgency_bytes: by_urgency,
+                    flow_control_room_bytes: room,
+                    send_buffer_room_bytes: room,
+                    reassembly_room_bytes: room,
+                    head,
+                    more_expected,
+                    sent_bytes: sent.0,
+                    copied_bytes: sent.1,
+                    playback: playback.map(|(buffered, at, stalled)| Playback {
+                        report: QoeReport {
+                            buffered: MS * buffered,
+                            bitrate_bits_per_sec: 0,
+                            stalled,
+                        },
+                        at: start + MS * at,
+                    }),
+                }
+            },
+        )
+}
+
+/// Something that a scheduler may hear of.
+fn event() -> impl Strategy<Value = Event> {
+    let report = (0..10_000u32, any::<bool>()).prop_map(|(buffered, stalled)| QoeReport {
+        buffered: MS * buffered,
+        bitrate_bits_per_sec: 0,
+        stalled,
+    });
+    let path = || (0..8u64).prop_map(PathId);
+    prop_oneof![
+        report.prop_map(Event::Qoe),
+        (path(), 0..100_000u64).prop_map(|(path, bytes)| Event::Acked {
+            path,
+            bytes,
+            newest_sent: reference(),
+            rtt: None,
+        }),
+        (path(), 0..100_000u64).prop_map(|(path, bytes)| Event::Lost { path, bytes }),
+        (0..100_000u64, any::<bool>())
+            .prop_map(|(bytes, useful)| Event::CopyResult { bytes, useful }),
+        Just(Event::AppLimited),
+    ]
 }
 
 fn ask() -> impl Strategy<Value = Ask> {
-    let stream = StreamKey(0);
+    let stream = || (0..3u64).prop_map(StreamKey);
     prop_oneof![
-        Just(Ask::New { stream }),
+        stream().prop_map(|stream| Ask::New { stream }),
         (1..1500u32).prop_map(|len_bytes| Ask::Datagram { len_bytes }),
-        (0..8u64, 0..3usize).prop_map(move |(from, why)| {
+        (stream(), 0..8u64, 0..3usize).prop_map(|(stream, from, why)| {
             let from = PathId(from);
             let mut tried = PathSet::default();
             tried.insert(from);
@@ -534,7 +561,11 @@ proptest! {
             for (ask, connection, pause) in &asks {
                 let view = View::new(&paths, connection);
                 let backups = view.backups().filter(|_| entry.name == "cost-aware");
-                let shown = |id| view.path(id).or_else(|| backups?.path(id));
+                let returning = match entry.name {
+                    "xlink" => view.with_returning(),
+                    _ => view,
+                };
+                let shown = |id| returning.path(id).or_else(|| backups?.path(id));
                 match scheduler.pick(now, &view, ask) {
                     Pick::Send { path, quantum_bytes } => {
                         let path = shown(path).expect("a path that the view shows");
@@ -583,34 +614,67 @@ proptest! {
 
     #[test]
     fn a_copy_keeps_the_contract(
-        paths in registry(), connection in connection(), rate in any::<u64>(), age in 0..5_000u32,
+        paths in registry(),
+        steps in prop::collection::vec((connection(), ask(), event(), 0..2_000u32), 1..5),
+        rate in any::<u64>(),
+        ages in prop::array::uniform3(0..5_000u32),
     ) {
-        let now = reference() + MS * 5_000;
         let mut paths = paths;
-        for id in 0..3 {
-            if let Some(path) = paths.get_mut(PathId(id)) {
-                path.delivery_rate_bytes_per_sec = Some(rate);
-                path.oldest_unacked_eliciting_sent = Some(now - MS * age);
-            }
-        }
-        let view = View::new(&paths, &connection);
         for entry in sched::SCHEDULERS {
             let mut scheduler = sched::by_name(entry.name).unwrap();
-            let pairs = (0..9).flat_map(|a| (0..9).map(move |b| (PathId(a), PathId(b))));
-            for ((spare, from), moment) in pairs.zip([Moment::BeforeNew, Moment::NothingNew].into_iter().cycle()) {
-                let Some(order) = scheduler.duplicate(now, &view, spare, from, moment) else { continue };
-                let spare = view.path(spare).expect("a path that the view shows");
-                prop_assert!(spare.room_bytes() >= spare.mss_bytes, "{}", entry.name);
-                prop_assert!(order.most_bytes > 0 && order.most_bytes <= spare.room_bytes());
-                prop_assert!(order.sent_after.is_none_or(|sent| sent <= now));
-                prop_assert!(order.sent_before.is_none_or(|sent| sent <= now));
-                // What has all data again has no budget.
-                let Connection { sent_bytes, copied_bytes, .. } = connection;
-                prop_assert!(order.again || order.most_bytes <= 64 * 1024 + sent_bytes / 20);
-                let is_tail = order.which == Which::Newest;
-                prop_assert!(!is_tail || copied_bytes < 64 * 1024 + sent_bytes / 20);
+            let mut now = reference() + MS * 5_000;
+            // Of one after the other: most have a memory.
+            for (connection, ask, event, pause) in &steps {
+                for (id, age) in ages.iter().enumerate() {
+                    if let Some(path) = paths.get_mut(PathId(id as u64)) {
+                        path.delivery_rate_bytes_per_sec = Some(rate);
+                        path.oldest_unacked_eliciting_sent = Some(now - MS * *age);
+                    }
+                }
+                let view = View::new(&paths, connection);
+                if scheduler.listens() {
+                    scheduler.on_event(now, &view, event);
+                }
+                scheduler.pick(now, &view, ask);
+                for (spare, from) in (0..9).flat_map(|a| (0..9).map(move |b| (PathId(a), PathId(b)))) {
+                    for moment in [Moment::BeforeNew, Moment::NothingNew] {
+                        let order = scheduler.duplicate(now, &view, spare, from, moment);
+                        if let Some(order) = order {
+                            is_kept(entry, &order, &view, now, spare)?;
+                            prop_assert!(moment == Moment::NothingNew || scheduler.copies_first());
+                        }
+                        prop_assert!(scheduler.next_wake().is_none_or(|wake| wake > now), "{}", entry.name);
+                    }
+                }
+                now += MS * *pause;
             }
-            prop_assert!(scheduler.next_wake().is_none_or(|wake| wake > now), "{}", entry.name);
         }
     }
+}
+
+/// Whether an order for copies may be given.
+fn is_kept(
+    entry: &sched::Entry,
+    order: &sched::CopyOrder,
+    view: &View,
+    now: Instant,
+    spare: PathId,
+) -> Result<(), TestCaseError> {
+    let spare = view.path(spare).expect("a path that the view shows");
+    prop_assert!(spare.room_bytes() >= spare.mss_bytes, "{}", entry.name);
+    prop_assert!(order.most_bytes > 0 && order.most_bytes <= spare.room_bytes());
+    prop_assert!(order.sent_after.is_none_or(|sent| sent <= now));
+    prop_assert!(order.sent_before.is_none_or(|sent| sent <= now));
+    // What has all data again has no budget.
+    let sched::Connection {
+        sent_bytes,
+        copied_bytes,
+        ..
+    } = *view.connection();
+    let burst = entry.params.iter().find(|param| param.name == "burst");
+    let burst_bytes = burst.map_or(64 * 1024, |burst| burst.default as u64 * spare.mss_bytes);
+    prop_assert!(order.again || order.most_bytes <= burst_bytes + sent_bytes / 20);
+    let is_tail = order.which == Which::Newest;
+    prop_assert!(!is_tail || copied_bytes < 64 * 1024 + sent_bytes / 20);
+    Ok(())
 }

@@ -32,6 +32,23 @@ pub(super) fn held(path: &PathState, now: Instant) -> Duration {
     })
 }
 
+/// How long a peer may hold back an acknowledgment: max_ack_delay, by default (RFC 9000, section 18.2).
+const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
+
+/// When the acknowledgment of the oldest packet in flight is overdue, by a probe timeout (RFC 9002, section
+/// 6.2.1). None while nothing is in flight, or without an RTT sample.
+pub(super) fn overdue_at(path: &PathState) -> Option<Instant> {
+    let rtt = path.rtt?;
+    let own = rtt.smoothed.saturating_add(rtt.var.saturating_mul(4));
+    path.oldest_unacked_eliciting_sent?
+        .checked_add(own.saturating_add(MAX_ACK_DELAY))
+}
+
+/// Whether it is.
+pub(super) fn is_overdue(path: &PathState, now: Instant) -> bool {
+    overdue_at(path).is_some_and(|at| at <= now)
+}
+
 /// The rate that the path is worth: as delivered, else a window in a round trip. None without an
 /// RTT sample.
 pub(super) fn rate_bytes_per_sec(path: &PathState) -> Option<u64> {

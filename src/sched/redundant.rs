@@ -2,6 +2,7 @@
 //!
 //! A path with room first repeats what the other paths have in flight and it has not carried, the
 //! oldest first. Only one that is not behind sends new data, the one of least RTT first. What was
+//! What was lost goes before copies: it is the oldest of all. What was
 //! acknowledged elsewhere is skipped, so a slow path jumps ahead and does not replay the past: the
 //! goodput is the best path's, the latency of a message the least of all.
 
@@ -42,10 +43,14 @@ pub const ENTRY: Entry = Entry {
 #[derive(Debug, Default)]
 struct Redundant {
     min_rtt: MinRtt,
+
+    /// What is to be sent next was lost.
+    repairs: bool,
 }
 
 impl Scheduler for Redundant {
     fn pick(&mut self, now: Instant, view: &View, ask: &Ask) -> Pick {
+        self.repairs = matches!(ask, Ask::Retransmit { .. });
         self.min_rtt.pick(now, view, ask)
     }
 
@@ -55,8 +60,11 @@ impl Scheduler for Redundant {
         view: &View,
         spare: PathId,
         from: PathId,
-        _moment: Moment,
+        moment: Moment,
     ) -> Option<CopyOrder> {
+        if self.repairs && moment == Moment::BeforeNew {
+            return None;
+        }
         let (spare, _) = (view.path(spare)?, view.any_path(from)?);
         let room_bytes = spare.room_bytes();
         (room_bytes >= spare.mss_bytes).then_some(CopyOrder {

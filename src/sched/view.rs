@@ -205,6 +205,35 @@ impl<'a> View<'a> {
         view.paths().next().map(|_| view)
     }
 
+    /// The view with those paths that answer probes again after a failure and are hidden by
+    /// healthy ones, for a scheduler that repeats what is late there.
+    pub fn with_returning(&self) -> View<'a> {
+        let mut view = *self;
+        if self.tier == Some(Tier::Available) {
+            for (at, path) in self.registry.iter().enumerate() {
+                if path.tier() == Some(Tier::DoubtfulAvailable) && path.health == Health::Recovering
+                {
+                    view.shown |= 1u64.checked_shl(at as u32).unwrap_or(0);
+                }
+            }
+        }
+        view
+    }
+
+    /// The view without the paths that `hides` names, unless that leaves none.
+    pub(super) fn without(&self, hides: impl Fn(&PathState) -> bool) -> View<'a> {
+        let mut view = *self;
+        for (at, path) in self.registry.iter().enumerate() {
+            if hides(path) {
+                view.shown &= !1u64.checked_shl(at as u32).unwrap_or(0);
+            }
+        }
+        match view.paths().next() {
+            Some(_) => view,
+            None => *self,
+        }
+    }
+
     /// The paths to choose from: those of the best tier and early ones, in path ID order.
     pub fn paths(&self) -> impl Iterator<Item = &'a PathState> + Clone {
         let (tier, shown) = (self.tier, self.shown);
@@ -225,7 +254,8 @@ impl<'a> View<'a> {
 
     /// A path that a scheduler may send on, by ID: one that is shown, or a backup path.
     pub fn usable(&self, id: PathId) -> Option<&'a PathState> {
-        self.path(id)
+        self.with_returning()
+            .path(id)
             .or_else(|| self.backups().and_then(|backups| backups.path(id)))
     }
 
@@ -333,6 +363,52 @@ mod tests {
             registry.get_mut(PathId(id)).unwrap().health = Health::Suspect;
         }
         assert!(View::new(&registry, &connection).backups().is_none());
+    }
+
+    #[test]
+    fn returning_paths_can_be_used_beside_healthy_ones() {
+        let mut registry = Registry::new();
+        for id in 0..4 {
+            registry.add(PathId(id), 1200).validated = true;
+        }
+        registry.get_mut(PathId(1)).unwrap().health = Health::Recovering;
+        registry.get_mut(PathId(2)).unwrap().health = Health::Suspect;
+        let returning = registry.get_mut(PathId(3)).unwrap();
+        (returning.health, returning.local_status) = (Health::Recovering, Status::Backup);
+        let connection = Connection::default();
+        let ids = |view: View| -> Vec<u64> { view.paths().map(|path| path.id.0).collect() };
+
+        let view = View::new(&registry, &connection);
+        assert_eq!(ids(view), [0]);
+        assert_eq!(ids(view.with_returning()), [0, 1]);
+        let usable = [0, 1, 2, 3].map(|id| view.usable(PathId(id)).is_some());
+        assert_eq!(usable, [true, true, false, false]);
+
+        // Nothing else is hidden where doubtful paths are all there is, or a backup path works.
+        registry.get_mut(PathId(0)).unwrap().health = Health::Failed;
+        let view = View::new(&registry, &connection);
+        assert_eq!(ids(view.with_returning()), [1, 2]);
+        registry.get_mut(PathId(3)).unwrap().health = Health::Healthy;
+        let view = View::new(&registry, &connection);
+        assert_eq!(ids(view.with_returning()), [3]);
+    }
+
+    #[test]
+    fn some_paths_can_be_left_out() {
+        let mut registry = Registry::new();
+        for id in 0..3 {
+            registry.add(PathId(id), 1200).validated = true;
+        }
+        let connection = Connection::default();
+        let view = View::new(&registry, &connection);
+        let without = |ids: &[u64]| -> Vec<u64> {
+            let view = view.without(|path| ids.contains(&path.id.0));
+            view.paths().map(|path| path.id.0).collect()
+        };
+        assert_eq!(without(&[]), [0, 1, 2]);
+        assert_eq!(without(&[1]), [0, 2]);
+        assert_eq!(without(&[0, 2]), [1]);
+        assert_eq!(without(&[0, 1, 2]), [0, 1, 2]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! XLINK: what is late on one path is repeated on another, as far as the viewer needs it.
 //!
-//! Data is sent by min-rtt. The client reports how long its buffer lasts, dt; without news for two
+//! Data is sent by ecf. The client reports how long its buffer lasts, dt; without news for two
 //! seconds nothing is known, and nothing is repeated but tails. The time until the deadline of the
 //! head stream counts as well, if that is less. Two thresholds gate the copies:
 //!
@@ -9,18 +9,25 @@
 //! T1 <= dt <= T2: if srtt + rttvar > dt for a path with data in flight
 //! ```
 //!
-//! Late is what its own path should have had acknowledged, in flight for longer than
-//! max(20 ms, 1.1 (srtt + 4 rttvar)). By the RTT of the fastest path, all that a slower one carries
-//! would be late.
+//! A path is overdue when its oldest packet in flight has waited for longer than srtt + 4 rttvar +
+//! 25 ms, a probe timeout of RFC 9002. The link may have stopped, and then all that is in flight
+//! there is late, not the oldest packets alone: all of it is repeated on a path that is not overdue,
+//! the oldest first, each packet once. New data takes other paths meanwhile. That is sooner than the
+//! failure detector moves anything, and goes on where that does not look: on paths on their way back
+//! from a failure.
 //!
-//! The oldest goes first, each packet once. The budget is a bucket: a share of what is sent, three
-//! times as much while dt < T1, and no more than a burst at once. Reports come from outside: all they
-//! can do is to open that budget.
+//! As what stops is repeated, those paths may carry new data, too, while dt < T1: after a few
+//! failures they are held back for seconds, in which one link alone would have to carry everything.
+//!
+//! The budget is a bucket: a share of what is sent, and no more than a burst at once, which is about
+//! what a stopped link holds. Reports come from outside: all they can do is to open that budget, and
+//! to let paths be used that come back.
 
 use std::time::Duration;
 use std::time::Instant;
 
-use super::min_rtt::MinRtt;
+use super::ecf::Ecf;
+use super::measure;
 use super::opportunistic;
 use super::tail;
 use super::Ask;
@@ -39,31 +46,29 @@ use crate::registry::PathState;
 /// A report that is older says nothing.
 const STALE: Duration = Duration::from_secs(2);
 
-/// Nothing is late sooner.
-const LEAST_AGE: Duration = Duration::from_millis(20);
-
-/// Factor of the budget while the viewer is about to stall.
-const URGENT_SHARE: u64 = 3;
-
 /// The share is counted in ten-thousandths.
 const SHARE_ONE: u64 = 10_000;
 
 /// The entry in [`SCHEDULERS`](super::SCHEDULERS).
 pub const ENTRY: Entry = Entry {
     name: "xlink",
-    summary: "min-rtt, and what is late is repeated while the viewer's buffer is low",
-    idea: "Video data that is late on one path is sent on another as well, before new data if the \
-           client reports that it will stall soon, and not at all while its buffer is full.",
+    summary: "ecf, and what is late is repeated while the viewer's buffer is low",
+    idea: "Video data that waits on a path without acknowledgments is sent on another as well, before \
+           new data if the client reports that it will stall soon, and not at all while its buffer is \
+           full.",
     source: "Zheng et al., XLINK, SIGCOMM 2021",
-    rule: "dt = play time left as reported; dt < t1: repeat what is late, before new data; dt > t2: \
-           nothing; between: repeat if a path's srtt + rttvar > dt; within the budget",
+    rule: "dt = play time left as reported; dt < t1: repeat what is on an overdue path, before new data; \
+           dt > t2: nothing; between: repeat if a path's srtt + rttvar > dt; overdue: the oldest packet \
+           in flight is older than srtt + 4 rttvar + 25 ms; within the budget",
     use_when: "a player that reports its buffer watches over links that stop now and then",
-    wrong: "clients that report nothing get no more than min-rtt; and min-rtt is what carries the \
-            originals, slow paths and all",
+    wrong: "clients that report nothing get no more than ecf; and a queue that grows within one round trip \
+            looks like a link that stopped",
     deviations: &[
         "the thresholds are times; the paper has percentiles of what its clients report",
-        "what is late follows from the RTT of its path; the paper repeats all that is in flight, in order \
-         of streams",
+        "ecf carries the originals; the paper has min-rtt",
+        "what is late follows from the acknowledgments of its path; the paper repeats all that is in \
+         flight, in order of streams",
+        "paths on their way back from a failure carry new data while dt < t1",
         "the budget is ours, and holds whatever is reported",
         "the deadline of a stream counts like the play time left",
     ],
@@ -85,13 +90,13 @@ pub const ENTRY: Entry = Entry {
         ),
         Param::number(
             "share",
-            [0.0, 0.05, 1.0],
-            "part of the bytes sent that may be copies; three times that below t1",
+            [0.0, 0.02, 1.0],
+            "part of the bytes sent that may be copies",
         ),
         Param::packets(
             "burst",
-            [0.0, 54.0, 100_000.0],
-            "copies at once, however little was sent before; 54 are 64 KiB",
+            [0.0, 400.0, 100_000.0],
+            "copies at once, however little was sent before; 400 are half a megabyte",
         ),
         tail::PARAM,
         opportunistic::PARAM,
@@ -99,7 +104,7 @@ pub const ENTRY: Entry = Entry {
     new: |settings| {
         let time = |name| Duration::from_secs_f64(settings.get(name));
         Box::new(Xlink {
-            min_rtt: MinRtt::default(),
+            ecf: Ecf::default(),
             t1: time("t1"),
             t2: time("t2"),
             unknown: settings.word("unknown") == "on",
@@ -115,7 +120,7 @@ pub const ENTRY: Entry = Entry {
 /// The scheduler.
 #[derive(Debug)]
 struct Xlink {
-    min_rtt: MinRtt,
+    ecf: Ecf,
     t1: Duration,
     t2: Duration,
 
@@ -130,7 +135,7 @@ struct Xlink {
     /// As it was when it was looked at last.
     gate: Gate,
 
-    /// When the oldest packet that is not late yet will be.
+    /// When the next path will be overdue.
     wake: Option<Instant>,
 }
 
@@ -183,21 +188,10 @@ impl Xlink {
         }
     }
 
-    /// The age from which what `from` carries is late.
-    fn late_from(from: &PathState) -> Option<Duration> {
-        let rtt = from.rtt?;
-        let own = rtt.smoothed.saturating_add(rtt.var.saturating_mul(4));
-        Some(own.saturating_add(own / 10).max(LEAST_AGE))
-    }
-
     /// What may still be copied.
     fn budget_bytes(&mut self, view: &View, mss_bytes: u64) -> u64 {
         let connection = view.connection();
         let burst = self.burst_packets * mss_bytes;
-        let share = match self.gate {
-            Gate::Urgent => URGENT_SHARE * self.share,
-            _ => self.share,
-        };
         let budget = self.budget.get_or_insert(Budget {
             left_bytes: burst,
             sent_bytes: connection.sent_bytes,
@@ -205,7 +199,7 @@ impl Xlink {
         });
         let sent = connection.sent_bytes.saturating_sub(budget.sent_bytes);
         let copied = connection.copied_bytes.saturating_sub(budget.copied_bytes);
-        let earned = u128::from(sent) * u128::from(share) / u128::from(SHARE_ONE);
+        let earned = u128::from(sent) * u128::from(self.share) / u128::from(SHARE_ONE);
         // What is too little to earn a byte counts the next time.
         if earned > 0 {
             budget.sent_bytes = connection.sent_bytes;
@@ -223,7 +217,12 @@ impl Xlink {
 impl Scheduler for Xlink {
     fn pick(&mut self, now: Instant, view: &View, ask: &Ask) -> Pick {
         self.gate = self.gate(now, view);
-        self.min_rtt.pick(now, view, ask)
+        let view = match self.gate {
+            Gate::Off | Gate::Band => *view,
+            Gate::Urgent => view.with_returning(),
+        };
+        let view = view.without(|path| measure::is_overdue(path, now));
+        self.ecf.pick(now, &view, ask)
     }
 
     fn duplicate(
@@ -241,23 +240,25 @@ impl Scheduler for Xlink {
         }
         let (spare, from) = (view.path(spare)?, view.any_path(from)?);
         let budget_bytes = self.budget_bytes(view, spare.mss_bytes);
-        let oldest = from.oldest_unacked_eliciting_sent?;
-        let late_from = Self::late_from(from)?;
-        let due = oldest.checked_add(late_from)?;
-        if due > now {
-            self.wake = Some(self.wake.map_or(due, |wake| wake.min(due)));
+        let overdue_at = measure::overdue_at(from)?;
+        if overdue_at > now {
+            self.wake = Some(self.wake.map_or(overdue_at, |wake| wake.min(overdue_at)));
             return None;
         }
-        if budget_bytes < spare.mss_bytes || spare.rtt.is_none() {
+        if budget_bytes < spare.mss_bytes
+            || spare.room_bytes() < spare.mss_bytes
+            || spare.rtt.is_none()
+            || measure::is_overdue(spare, now)
+        {
             return None;
         }
-        (spare.room_bytes() >= spare.mss_bytes).then_some(CopyOrder {
+        Some(CopyOrder {
             which: Which::Oldest,
             stream: None,
             ended: false,
             again: false,
             sent_after: None,
-            sent_before: Some(now.checked_sub(late_from)?),
+            sent_before: None,
             most_bytes: budget_bytes.min(spare.room_bytes()),
         })
     }
@@ -277,6 +278,6 @@ impl Scheduler for Xlink {
     }
 
     fn next_wake(&self) -> Option<Instant> {
-        self.wake
+        self.wake.into_iter().chain(self.ecf.next_wake()).min()
     }
 }

@@ -29,11 +29,10 @@ MEASURED = ()
 
 WHY = {
     "MO-1: 12.36 MiB is the optimum; eq. 1 would be above 25 MiB":
-        "Until a packet that a modem path lost is repaired, all the others fill the buffer. Those paths lose 5 to 14 % here, at "
-        "RTTs of 1.1 to 1.5 s, so a repair takes two to three of them, and 12 MiB in 3.4 s are the 29 Mbit/s that Scalable and "
-        "CUBIC have; Reno and OLIA, which are slower than that anyway, lose little. Linux sends what the receiver waits for "
-        "again on a fast path when the buffer is full (opportunistic retransmission); the schedulers here do so at the end of "
-        "a transfer only.",
+        "Until a packet that a modem path lost is repaired, all the others fill the buffer: two to three RTTs of 1.1 to 1.5 s. "
+        "ecf leaves a path alone that would block the buffer, and then 12 MiB are as good as 30 for Hybla, Scalable and CUBIC, "
+        "and OLIA loses a tenth to a fifth, a tenth with opportunistic retransmission. With min-rtt they are not, although "
+        "what blocks is sent again on a fast path.",
     "MO-1, FullMesh, 30 MiB: Hybla 41.7, Vegas 29.2, Reno 30.8, Scalable 27.5, CUBIC 26.7 Mbit/s":
         "Losses are not published, and 0.01 % is assumed. With it Scalable's law, 0.08/p = 800 packets, is 35 Mbit/s on one path "
         "of 250 ms, as it has here, and CUBIC's 1.054 (rtt/p)^(3/4) 16: the published 27.5 and 26.7 Mbit/s over all eight need "

@@ -212,6 +212,8 @@ pub struct ConnectionState {
     pub completed: u64,
     /// Seconds from request to last byte, for each of them.
     pub times: Vec<f64>,
+    /// Of each response, when it was requested and when it was there.
+    pub responses: Vec<[Nanos; 2]>,
     /// Why it failed.
     pub failure: Option<Failure>,
     /// Whether the transfer of its direction, or all its responses, came to an end.

@@ -204,7 +204,7 @@ impl Network {
         let mut directions = Vec::new();
         for link in &scenario.link {
             for way in [Way::Up, Way::Down] {
-                let config = config(link, way, folder)?;
+                let mut config = config(link, way, folder)?;
                 let seeds = Seeds {
                     master: seed,
                     run: 0,
@@ -214,6 +214,16 @@ impl Network {
                         Way::Down => model::Way::BToA,
                     },
                 };
+                if let Some(outages) = &link.outages {
+                    // The link stops both ways at once.
+                    let way = model::Way::AToB;
+                    let seeds = Seeds {
+                        way,
+                        ..seeds.clone()
+                    };
+                    let end = scenario.duration.value.0;
+                    config.schedule = outages.value.add_to(&config.schedule, end, &seeds);
+                }
                 directions.push(LinkDirection {
                     name: link.name.clone(),
                     way,

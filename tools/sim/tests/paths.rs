@@ -6,6 +6,7 @@ use common::event;
 use common::run;
 use common::took_s;
 use common::two_links;
+use mpq_sim::world::Outcome;
 
 /// Seconds that a transfer takes over two links with this policy.
 fn transfer_s(policy: &str, size: &str, events: &[(String, &str)]) -> f64 {
@@ -62,4 +63,40 @@ fn twenty_addresses_in_one_transfer() {
     // With one path at a time, the connection goes on from where it is.
     let took = transfer_s("full-mesh:max=1", "5 MB", &moves);
     assert!(took < 20.0, "{took}");
+}
+
+/// Copies are no goodput: what both paths carried counts once for the flow, and is told of beside it.
+#[test]
+fn copies_are_not_goodput() {
+    let links = two_links("");
+    let flow = |paths: &str, scheduler: &str| {
+        let text = format!(
+            "duration = '30 s'\n{links}\n[[flow]]\nname = 'f'\npaths = {paths}\nsize = '5 MB'\nscheduler = '{scheduler}'\n"
+        );
+        run(&text, 1)
+    };
+    let alone = flow("['a']", "redundant");
+    let twice = flow("['a', 'b']", "redundant");
+    let once = flow("['a', 'b']", "min-rtt:tail=off");
+
+    // 5 MB at 8 Mbit/s, however many paths carry them; what one loses the other has sooner.
+    let goodput = |outcome: &Outcome| outcome.metrics["flow.f.goodput_mbps"];
+    let ratio = goodput(&twice) / goodput(&alone);
+    assert!((0.95..1.2).contains(&ratio), "{ratio}");
+    let ratio = goodput(&once) / goodput(&alone);
+    assert!(ratio > 1.7, "{ratio}");
+    for (outcome, copied) in [
+        (&alone, 0.0..=0.0),
+        (&once, 0.0..=0.0),
+        (&twice, 4.5e6..=5.5e6),
+    ] {
+        assert_eq!(outcome.metrics["flow.f.delivered_bytes"], 5e6);
+        let bytes = outcome.metrics["flow.f.copied_bytes"];
+        assert!(copied.contains(&bytes), "{bytes}");
+    }
+    // A path's own is what it carried.
+    for path in ["a", "b"] {
+        let carried = twice.metrics[&format!("flow.f.path.{path}.sent_bytes")];
+        assert!(carried > 4.5e6, "{path}: {carried}");
+    }
 }

@@ -5,6 +5,7 @@ mod dash;
 mod flow_event;
 mod flow_path;
 mod load;
+mod outages;
 mod quantity;
 
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ pub use flow_path::FlowPath;
 pub use load::Case;
 pub use load::Document;
 pub use load::ScenarioError;
+pub use outages::Outages;
 pub use quantity::Share;
 pub use quantity::Size;
 pub use quantity::Text;
@@ -151,6 +153,9 @@ with_direction_keys! {
         /// Round-trip time, half of which is each direction's delay: in place of `delay`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub rtt: Option<Text<Time>>,
+        /// When it stops, both ways and without a word, drawn from the seed: "200 ms to 800 ms after 3 s to 7 s".
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub outages: Option<Text<Outages>>,
         /// The two nodes that it joins, for links of a graph.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub nodes: Option<[String; 2]>,

@@ -20,6 +20,8 @@ pub(super) struct Files {
     links: BufWriter<File>,
     /// If the controller of a flow is watched.
     decisions: Option<BufWriter<File>>,
+    /// If there are flows of requests.
+    responses: Option<BufWriter<File>>,
     /// If there are DASH clients.
     qoe: Option<qoe::Files>,
 }
@@ -36,6 +38,20 @@ impl Files {
             }
             qoe.dash.flush()?;
             qoe.segments.flush()?;
+        }
+        if let Some(responses) = &mut self.responses {
+            for state in &world.connections {
+                for (i, [request, arrival]) in state.responses.iter().enumerate() {
+                    let (request_s, arrival_s) = (*request as f64 / 1e9, *arrival as f64 / 1e9);
+                    writeln!(
+                        responses,
+                        "{},{},{request_s:.6},{arrival_s:.6}",
+                        state.name,
+                        i + 1
+                    )?;
+                }
+            }
+            responses.flush()?;
         }
         let tables = [&mut self.paths, &mut self.flows, &mut self.links];
         for file in tables.into_iter().chain(&mut self.decisions) {
@@ -64,12 +80,21 @@ pub(super) fn open(out: &Path, world: &World) -> Result<Files, RunError> {
         }),
         false => None,
     };
+    let has_requests = world.flows().any(|flow| flow.requests.is_some());
+    let responses = match has_requests {
+        true => Some(create(
+            "responses.csv",
+            "flow,response,request_s,arrival_s",
+        )?),
+        false => None,
+    };
     let decisions = match is_watched {
         true => Some(create("decisions.csv", "time_s,flow,path,symbol,value")?),
         false => None,
     };
     Ok(Files {
         qoe,
+        responses,
         decisions,
         paths: create(
             "paths.csv",

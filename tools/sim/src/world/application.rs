@@ -190,6 +190,9 @@ impl World<'_> {
                 state.start
             };
             state.times.push((self.now - from) as f64 / 1e9);
+            if flow.requests.is_some() {
+                state.responses.push([began, self.now]);
+            }
             state.completed += 1;
             state.next_request = self.now + pause.as_nanos() as Nanos;
         }

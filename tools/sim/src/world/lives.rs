@@ -70,6 +70,7 @@ pub(super) fn states(
                 established: None,
                 completed: 0,
                 times: Vec::new(),
+                responses: Vec::new(),
                 failure: None,
                 is_main_done: false,
                 is_other_done: flow.other_way.is_none(),

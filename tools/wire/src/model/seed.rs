@@ -31,6 +31,8 @@ pub enum Purpose {
     Duplicate,
     /// What is a drawn scenario like?
     Scenario,
+    /// When does this link stop?
+    Outage,
 }
 
 /// Where the seeds of one direction of one link in one run come from.
@@ -65,6 +67,7 @@ impl Seeds {
                 Purpose::Start => 4,
                 Purpose::Duplicate => 5,
                 Purpose::Scenario => 6,
+                Purpose::Outage => 7,
             },
         ]);
         Generator(Xoshiro256PlusPlus::seed_from_u64(hasher.finish()))
