@@ -64,13 +64,16 @@ impl World<'_> {
             let reason = mpq_driver::close_reason(
                 &host.quic,
                 host.last_recv_error,
-                host::address(connection, 0, !host.is_client),
+                host::address(
+                    connection,
+                    self.attempts[host.attempt].path,
+                    !host.is_client,
+                ),
                 host::settings(self.flow_of(connection)).idle_timeout,
             );
+            let attempt = host.attempt;
             self.hosts[index] = Some(host);
-            if self.connections[connection].ended.is_none() {
-                self.finish(connection, Some(Failure::Closed(reason)));
-            }
+            self.on_closed(connection, attempt, Failure::Closed(reason));
             return;
         }
         let timer = host.quic.timeout_instant().map_or(NEVER, |at| {
