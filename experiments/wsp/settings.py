@@ -13,6 +13,8 @@ from . import points
 PUBLISHED_POINTS = 253
 SEED = 1
 TRANSFER = "20 MB"
+# Of the handshake, as `mpq get` has it.
+ATTEMPT_DELAY = "20 ms"
 LEAST_QUEUE_BYTES = 15_000
 CAPACITY_MBPS = (0.1, 100.0)
 LOSS_PERCENT = (0.0, 2.5)
@@ -105,7 +107,8 @@ def scenario(kind, number, pair, ccs, single_cc=SINGLE_CC):
                   f'queue = "{link.queue_bytes} bytes"']
         if link.loss_percent:
             lines.append(f'loss = "{link.loss_percent} %"')
-    lines += ["", "[[flow]]", 'name = "mp"', 'paths = ["a", "b"]', f'size = "{TRANSFER}"']
+    lines += ["", "[[flow]]", 'name = "mp"', 'paths = ["a", "b"]', f'size = "{TRANSFER}"',
+              f'attempt_delay = "{ATTEMPT_DELAY}"']
     for name, paths in SINGLES.items():
         lines += _case(name, single_cc, paths)
     for cc in ccs:

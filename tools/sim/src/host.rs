@@ -149,6 +149,8 @@ pub struct Host {
     /// Times of its entries in the event queue, the next one last.
     pub queued: Vec<Nanos>,
     pub served_at: Option<Nanos>,
+    /// Of an attempt that was not kept: a client that closes as soon as the server can be told.
+    pub is_given_up: bool,
     /// Whether it has begun what it is to do once the handshake is over.
     pub has_begun: bool,
     pub sender: Sender,
@@ -170,6 +172,7 @@ impl Host {
             wake_number: 0,
             queued: Vec::new(),
             served_at: None,
+            is_given_up: false,
             has_begun: false,
             sender: Sender::default(),
             received: Received::default(),

@@ -26,6 +26,7 @@ impl Endpoint {
                 continue;
             };
             conn.is_dirty = false;
+            conn.close_given_up();
 
             while let Some(event) = conn.quic.path_event_next() {
                 if let Some(manager) = &mut conn.manager {

@@ -132,7 +132,8 @@ impl World<'_> {
         }
     }
 
-    /// The connection is this attempt's; the others are closed.
+    /// The connection is this attempt's; the others are closed, as soon as they have heard from the
+    /// server: before that quiche ends them without a word.
     fn keep(&mut self, connection: usize, attempt: usize) {
         let now = self.base + Duration::from_nanos(self.now);
         let path = self.attempts[attempt].path;
@@ -142,8 +143,9 @@ impl World<'_> {
         state.failure = None;
         state.paths.begin(now, path, &state.ends[path]);
         for other in state.attempts.clone() {
-            if other != attempt {
-                self.close(other);
+            let host = self.hosts[2 * other].as_mut();
+            if let Some(host) = host.filter(|_| other != attempt) {
+                host.is_given_up = true;
             }
             self.wake(2 * other, self.now);
         }

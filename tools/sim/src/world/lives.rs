@@ -28,7 +28,7 @@ use crate::scenario::Way;
 use crate::viewer::Viewer;
 
 /// The code of a clean end on the wire: HTTP/3's H3_NO_ERROR.
-const NO_ERROR: u64 = 0x100;
+pub(super) const NO_ERROR: u64 = 0x100;
 
 /// The connections of all flows, before they begin.
 pub(super) fn states(

@@ -11,12 +11,12 @@ use mpq_decision::paths::Step;
 
 use super::Client;
 use super::ClientError;
-use crate::h3::H3_NO_ERROR;
 use crate::CloseReason;
 use crate::ConnKey;
 
 /// Attempts at one connection. Make requests on the one that is kept, when it is: what an attempt
-/// carries is lost with it.
+/// carries is lost with it. The others are closed as soon as the server has answered them, and ended
+/// without a word if it does not within the time of a handshake.
 ///
 /// Only the first attempt resumes a TLS session, so that what it would send as 0-RTT data goes out
 /// once, and no observer of two networks sees one ticket twice (RFC 8446, appendix C.4).
@@ -98,8 +98,7 @@ impl Race {
                     for (other, key) in self.keys.iter().enumerate() {
                         let conn = key.and_then(|key| client.conn_mut(key));
                         if let Some(conn) = conn.filter(|_| other != attempt) {
-                            // Done means that it is closing already.
-                            let _ = conn.quic.close(true, H3_NO_ERROR, b"");
+                            conn.give_up();
                         }
                     }
                     return Ok(self.keys[attempt]);
