@@ -94,15 +94,15 @@ impl Conn {
     /// quiche ends it without a word, and the server would keep its part until that times out.
     pub(crate) fn give_up(&mut self) {
         self.is_given_up = true;
-        self.close_given_up();
     }
 
-    /// See [`Conn::give_up`].
-    pub(crate) fn close_given_up(&mut self) {
-        if self.is_given_up && self.quic.stats().recv > 0 {
-            // Done means that it is closing already.
-            let _ = self.quic.close(true, H3_NO_ERROR, b"");
-        }
+    /// Closes it after [`Conn::give_up`] if that is possible, and returns whether there is a close to
+    /// send. What completes the handshake has to be sent before: without it the server cannot read
+    /// the close.
+    pub(crate) fn close_given_up(&mut self) -> bool {
+        let is_due = self.is_given_up && self.quic.stats().recv > 0;
+        // An error means that it is closing already.
+        is_due && self.quic.close(true, H3_NO_ERROR, b"").is_ok()
     }
 
     /// The peer's address when the connection began.

@@ -6,7 +6,6 @@ use mpq_decision::paths::Progress;
 use mpq_driver::multipath;
 use mpq_wire::model::Nanos;
 
-use super::lives::NO_ERROR;
 use super::World;
 use crate::app;
 use crate::failure::Failure;
@@ -38,10 +37,6 @@ fn resume(flow: &Flow, host: &mut Host, path_id: u64, path: Option<usize>) {
 impl World<'_> {
     /// What the host's own events and its application want. Returns when they want to be asked again.
     pub(super) fn step(&mut self, host: &mut Host) -> Nanos {
-        if host.is_given_up && host.quic.stats().recv > 0 {
-            // Done means that it is closing already.
-            let _ = host.quic.close(true, NO_ERROR, b"");
-        }
         let connection = host.connection;
         let flow = self.flow_of(connection);
         let now = self.base + Duration::from_nanos(self.now);
@@ -54,7 +49,7 @@ impl World<'_> {
                 resume(flow, host, path_id, host::path_of(peer));
             }
         }
-        if !host.quic.is_established() {
+        if !host.quic.is_established() || host.is_given_up {
             return NEVER;
         }
         host.supply_cids();

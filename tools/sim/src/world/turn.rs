@@ -2,6 +2,7 @@
 
 use mpq_wire::model::Nanos;
 
+use super::lives::NO_ERROR;
 use super::queue::Event;
 use super::World;
 use crate::failure::Failure;
@@ -59,6 +60,13 @@ impl World<'_> {
         }
         let application = self.step(&mut host);
         self.send(index, &mut host);
+        if host.is_given_up && host.quic.stats().recv > 0 {
+            // After what completes the handshake, without which the server could not read it. An
+            // error means that it is closing already.
+            if host.quic.close(true, NO_ERROR, b"").is_ok() {
+                self.send(index, &mut host);
+            }
+        }
         if host.quic.is_closed() {
             let connection = host.connection;
             let reason = mpq_driver::close_reason(
