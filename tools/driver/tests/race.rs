@@ -111,6 +111,10 @@ fn the_faster_link_has_the_handshake_and_the_other_the_second_path() {
 
     run(&mut client, |client| paths(client, key).len() == 2);
     assert_eq!(paths(&client, key), [(0, address(2)), (1, address(1))]);
+    run(&mut client, |client| {
+        let paths = client.conn(key).unwrap().paths();
+        paths.iter().all(|path| path.recv_bytes > 0)
+    });
     let outcome = ask(&mut client, key, 1_000_000);
     finish(&mut client, std::slice::from_ref(&outcome));
     assert_intact(&outcome, 1_000_000);
@@ -161,6 +165,9 @@ fn a_policy_of_one_link_at_a_time_prefers_the_first() {
     let mut client = client("backup");
     let (key, attempts) = race(&mut client, &relay, None);
     assert_eq!((attempts, paths(&client, key)[0].1), (2, address(1)));
+    run(&mut client, |_| {
+        server.connections[1].load(Ordering::SeqCst) == 2
+    });
     wait_for_connections(&mut client, &server, 1);
     client.close().unwrap();
 }
