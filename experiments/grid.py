@@ -48,7 +48,7 @@ def judge(out, kinds, ccs, as_json):
     text = json.dumps({"classes": judged}, indent=2) + "\n"
     (out / "summary.json").write_text(text, encoding="utf-8")
     print(text if as_json else "\n\n".join(map(benefit.table, judged)))
-    return all(kind.goal is None or max(row["share"] for row in of_kind["controllers"].values()) > kind.goal
+    return all(kind.goal is None or max(row["share"] for row in of_kind["controllers"].values()) >= kind.goal
                for kind, of_kind in zip(kinds, judged, strict=True))
 
 

@@ -49,6 +49,7 @@ def test_a_scenario_has_every_case_and_a_rule_for_each_with_two_paths():
     assert data["case"][5]["set"] == {"flow.mp.cc": "dc-ledbat:ret=10s", "flow.mp.paths": ["b", "a"]}
     assert [rule["cases"] for rule in data["accept"]] == [f"case={case['name']}" for case in data["case"][2:]]
     assert [link["loss"] for link in data["link"]] == ["1.25 %", "1.25 %"]
+    assert data["flow"][0]["attempt_delay"] == settings.ATTEMPT_DELAY
 
 
 @pytest.mark.parametrize("goodput, singles, expected", [
@@ -82,8 +83,12 @@ def test_shares_and_quartiles_of_a_class(tmp_path):
     assert row["best_first_median"] == pytest.approx(0.6)
     assert row["worst_first_median"] == pytest.approx(0.05)
     assert row["without"] == [{"point": 1, "order": "ba", "eben": -0.1}]
+    assert (row["best_first_share"], row["worst_first_share"]) == (1.0, 0.5)
+    # 10 / 9: the only case that is slower than the better path.
+    assert row["slower"] == [{"point": 1, "order": "ba", "slower": pytest.approx(1 / 9)}]
+    assert row["slowest"] == pytest.approx(1 / 9)
     text = benefit.table(judged)
-    assert "goal > 90%" in text and "75.0%" in text and "NO" in text and "p001-ba -0.10" in text
+    assert "goal 98%" in text and "75.0%" in text and "NO" in text and "p001-ba +11.1%" in text
 
 
 def test_a_failed_transfer_is_a_loss_and_a_missing_one_an_error():

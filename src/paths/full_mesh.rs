@@ -19,4 +19,8 @@ impl Policy for FullMesh {
     fn wants(&self, _view: &View<'_>, _pair: &Pair) -> Result<(), &'static str> {
         Ok(())
     }
+
+    fn races(&self) -> bool {
+        true
+    }
 }

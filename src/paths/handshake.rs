@@ -1,9 +1,9 @@
 //! In which order a client tries its pairs of addresses for the handshake.
 //!
-//! Each attempt begins some time after the one before (250 ms, the Connection Attempt Delay of
-//! RFC 8305, Section 5), and the first that succeeds is kept. The second attempt differs from the
-//! first in as much as it can, so that neither a dead interface nor a broken address family costs
-//! more than that delay (RFC 8305, Section 4, interleaves families for the same reason).
+//! When each begins, and which is kept, [`Attempts`](super::Attempts) decides. The second attempt
+//! differs from the first in as much as it can, so that neither a dead interface nor a broken
+//! address family costs more than its delay (RFC 8305, Section 4, interleaves families for the same
+//! reason).
 
 use super::manager::Rank;
 use super::Local;

@@ -7,6 +7,8 @@ use std::time::Instant;
 
 use super::handshake;
 use super::Action;
+use super::Attempts;
+use super::Candidate;
 use super::Choice;
 use super::Event;
 use super::Local;
@@ -609,6 +611,22 @@ impl Manager {
         }
         let all: Vec<_> = up.map(|a| (state.rank(&a.info), a.info.local)).collect();
         handshake::order(&all, remotes)
+    }
+
+    /// Attempts at the handshake over `pairs`, which [`Manager::handshake_pairs`] gave or the driver
+    /// found; `link_delay` is for links that the policy uses side by side.
+    pub fn attempts(&self, pairs: &[Pair], link_delay: Duration) -> Attempts {
+        let state = &self.state;
+        let mut seen: Vec<Group> = Vec::new();
+        let candidates = pairs.iter().map(|&pair| {
+            let address = state.address(&pair.local);
+            let is_new = address.is_some_and(|a| !seen.contains(&a.group()));
+            seen.extend(address.map(Address::group));
+            let is_in_use = address.is_some_and(|a| !state.is_standby(&a.info));
+            let races = is_new && is_in_use && self.policy.races();
+            Candidate { pair, races }
+        });
+        Attempts::new(candidates.collect(), link_delay)
     }
 
     /// The interface of a local address, if it is known.

@@ -16,6 +16,7 @@
 //!
 //! To add a policy: one file here, one line in [`POLICIES`].
 
+mod attempts;
 mod choice;
 mod facts;
 mod handshake;
@@ -31,6 +32,13 @@ use crate::registry::PathId;
 use crate::registry::Status;
 
 pub use crate::params::InvalidChoice;
+pub use attempts::Attempts;
+pub use attempts::Candidate;
+pub use attempts::Progress;
+pub use attempts::Step;
+pub use attempts::ADDRESS_DELAY;
+pub use attempts::LEAST_DELAY;
+pub use attempts::LINK_DELAY;
 pub use choice::Choice;
 pub use choice::Metered;
 pub use choice::Rules;
@@ -96,6 +104,12 @@ pub trait Policy: Debug + Send + Sync {
     fn carries(&self, view: &View<'_>, path: PathId) -> bool {
         let _ = (view, path);
         true
+    }
+
+    /// Whether the links carry data side by side, so that the handshake may take any of them. False:
+    /// it takes the most preferred one that works.
+    fn races(&self) -> bool {
+        false
     }
 
     /// Whether several paths may have the same addresses, and differ in our port.

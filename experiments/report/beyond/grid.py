@@ -40,11 +40,11 @@ def section(folder, out):
     for kind, points, single, cases in found:
         judged = benefit.judge(kind, cases)
         for cc, row in judged["controllers"].items():
-            met = None if kind.goal is None else row["share"] > kind.goal
+            met = None if kind.goal is None else row["share"] >= kind.goal
             goal, published = ("" if part is None else _percent(part, 0) for part in (kind.goal, kind.published))
             quartiles = " / ".join(f"{row[key]:.2f}" for key in ("low", "median", "high"))
             cells = (kind.name, points, single, cc, row["n"], quartiles, _percent(row["share"], 1),
-                     goal and f"> {goal}", published)
+                     goal, published)
             rows.append("".join(map(markup.cell, cells)) + markup.verdict(met))
     table = markup.table(("class", "points", "single paths", "controller", "transfers", "EBen: quartiles", "with a benefit",
                           "goal", "best published", "met?"), rows)

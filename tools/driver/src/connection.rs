@@ -11,6 +11,7 @@ use quiche::ConnectionId;
 
 use crate::conn_key::ConnKey;
 use crate::error::CloseReason;
+use crate::h3::H3_NO_ERROR;
 use crate::multipath;
 use crate::socket::BufferPool;
 use crate::socket::Train;
@@ -81,11 +82,29 @@ pub struct Conn {
 
     pub(crate) last_recv_error: Option<quiche::Error>,
 
+    /// Nothing is wanted of it any more, and the peer is to know.
+    pub(crate) is_given_up: bool,
+
     /// Set when the driver itself gives up.
     pub(crate) verdict: Option<CloseReason>,
 }
 
 impl Conn {
+    /// Closes the connection as soon as the peer can be told: before something has come from there,
+    /// quiche ends it without a word, and the server would keep its part until that times out.
+    pub(crate) fn give_up(&mut self) {
+        self.is_given_up = true;
+    }
+
+    /// Closes it after [`Conn::give_up`] if that is possible, and returns whether there is a close to
+    /// send. What completes the handshake has to be sent before: without it the server cannot read
+    /// the close.
+    pub(crate) fn close_given_up(&mut self) -> bool {
+        let is_due = self.is_given_up && self.quic.stats().recv > 0;
+        // An error means that it is closing already.
+        is_due && self.quic.close(true, H3_NO_ERROR, b"").is_ok()
+    }
+
     /// The peer's address when the connection began.
     pub fn peer(&self) -> SocketAddr {
         self.peer

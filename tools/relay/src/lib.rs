@@ -72,6 +72,7 @@ pub struct Link {
     is_down: AtomicBool,
     max_datagram: AtomicUsize,
     rebinds: AtomicBool,
+    delay_us: AtomicU64,
     up: Direction,
     down: Direction,
     too_large: AtomicU64,
@@ -94,6 +95,7 @@ impl Link {
             is_down: AtomicBool::new(false),
             max_datagram: AtomicUsize::new(usize::MAX),
             rebinds: AtomicBool::new(false),
+            delay_us: AtomicU64::new(options.delay.as_micros() as u64),
             up: Direction::default(),
             down: Direction::default(),
             too_large: AtomicU64::new(0),
@@ -108,6 +110,11 @@ impl Link {
     /// Drops datagrams with more UDP payload than this, both ways.
     pub fn set_max_datagram(&self, bytes: usize) {
         self.max_datagram.store(bytes, SeqCst);
+    }
+
+    /// How long each datagram travels from now on, both ways.
+    pub fn set_delay(&self, delay: Duration) {
+        self.delay_us.store(delay.as_micros() as u64, SeqCst);
     }
 
     /// The server sees a new port from the client's next datagram on.
@@ -179,7 +186,7 @@ impl Link {
             direction.dropped.fetch_add(1, SeqCst);
             return None;
         }
-        Some(sent_at + self.options.delay)
+        Some(sent_at + Duration::from_micros(self.delay_us.load(SeqCst)))
     }
 }
 

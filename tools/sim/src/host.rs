@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::net::Ipv4Addr;
 use std::net::SocketAddr;
 
+use mpq_decision::paths::Attempts;
 use mpq_driver::TransportSettings;
 use mpq_wire::model::Nanos;
 use quiche::Connection;
@@ -136,8 +137,10 @@ pub struct Traffic {
 pub struct Host {
     pub quic: Connection,
     pub is_client: bool,
-    /// The connection that it belongs to.
+    /// The connection that it belongs to, or may once.
     pub connection: usize,
+    /// The attempt at it, whose client and server it is one of.
+    pub attempt: usize,
     /// A packet that is to leave later: its slot, its time and its path.
     pub held: Option<(u32, Nanos, usize)>,
     /// When it is to be served next, and the number of that event.
@@ -146,6 +149,8 @@ pub struct Host {
     /// Times of its entries in the event queue, the next one last.
     pub queued: Vec<Nanos>,
     pub served_at: Option<Nanos>,
+    /// Of an attempt that was not kept: a client that closes as soon as the server can be told.
+    pub is_given_up: bool,
     /// Whether it has begun what it is to do once the handshake is over.
     pub has_begun: bool,
     pub sender: Sender,
@@ -156,16 +161,18 @@ pub struct Host {
 }
 
 impl Host {
-    pub fn new(quic: Connection, is_client: bool, connection: usize) -> Host {
+    pub fn new(quic: Connection, is_client: bool, connection: usize, attempt: usize) -> Host {
         Host {
             quic,
             is_client,
             connection,
+            attempt,
             held: None,
             wake_at: NEVER,
             wake_number: 0,
             queued: Vec::new(),
             served_at: None,
+            is_given_up: false,
             has_begun: false,
             sender: Sender::default(),
             received: Received::default(),
@@ -177,10 +184,10 @@ impl Host {
 
     /// Gives the peer all the connection IDs that it has room for.
     pub fn supply_cids(&mut self) {
-        let (connection, is_client) = (self.connection, self.is_client);
+        let (attempt, is_client) = (self.attempt, self.is_client);
         let next = &mut self.next_cid;
         mpq_driver::multipath::supply_cids(&mut self.quic, || {
-            let cid = cid(connection, is_client, *next);
+            let cid = cid(attempt, is_client, *next);
             *next += 1;
             // Nobody forges resets here; a token only has to be its own.
             let token = cid
@@ -191,11 +198,22 @@ impl Host {
     }
 }
 
-/// The `n`-th connection ID of an end.
-pub fn cid(connection: usize, is_client: bool, n: u32) -> ConnectionId<'static> {
-    let host = (connection as u32) << 1 | u32::from(is_client);
+/// The `n`-th connection ID of an end of an attempt.
+pub fn cid(attempt: usize, is_client: bool, n: u32) -> ConnectionId<'static> {
+    let host = (attempt as u32) << 1 | u32::from(is_client);
     let bytes = [host.to_be_bytes(), n.to_be_bytes()].concat();
     ConnectionId::from_vec(bytes)
+}
+
+/// A client and a server, which are a connection if their handshake is kept, and else an attempt at
+/// one. Those of attempt `i` are the hosts `2 i` and `2 i + 1`.
+pub struct Attempt {
+    /// The connection.
+    pub connection: usize,
+    /// The path of the handshake.
+    pub path: usize,
+    /// Of a flow whose sender's controller is watched.
+    pub decisions: Option<Decisions>,
 }
 
 /// A flow's connection: what it is to do and what it did.
@@ -204,6 +222,15 @@ pub struct ConnectionState {
     /// Index of its flow.
     pub flow: usize,
     pub routes: Vec<Route>,
+    /// When the next attempt begins.
+    pub race: Option<Attempts>,
+    /// When [`ConnectionState::race`] will be asked.
+    pub race_timer: Nanos,
+    /// The attempts so far, by their numbers among all.
+    pub attempts: Vec<usize>,
+    /// The attempt that the connection is; the first until one is kept.
+    pub attempt: usize,
+    pub is_kept: bool,
     /// Begin and, if it ended, end.
     pub start: Nanos,
     pub ended: Option<Nanos>,
@@ -232,8 +259,6 @@ pub struct ConnectionState {
     pub has_beside: bool,
     /// Of a flow that plays DASH.
     pub viewer: Option<Viewer>,
-    /// Of a flow whose sender's controller is watched.
-    pub decisions: Option<Decisions>,
 }
 
 /// The transport settings of a flow's connections: the tools' own, and what the flow says.

@@ -8,11 +8,13 @@ use std::time::Duration;
 use std::time::Instant;
 
 use mpq_decision::paths::Action;
+use mpq_decision::paths::Attempts;
 use mpq_decision::paths::Event;
 use mpq_decision::paths::Local;
 use mpq_decision::paths::LocalAddr;
 use mpq_decision::paths::Manager;
 use mpq_decision::paths::Pair;
+use mpq_decision::paths::LINK_DELAY;
 use mpq_decision::PathId;
 use mpq_driver::multipath;
 use mpq_wire::model::Nanos;
@@ -40,11 +42,11 @@ pub struct ClientPaths {
 }
 
 impl ClientPaths {
-    /// Of a connection that begins at `now`.
+    /// Of a connection that has not begun.
     ///
     /// # Panics
     /// If the flow's path policy was not checked.
-    pub fn new(flow: &Flow, connection: usize, now: Instant) -> ClientPaths {
+    pub fn new(flow: &Flow, connection: usize) -> ClientPaths {
         let choice = flow.path_policy.parse().expect("a policy that was checked");
         let paths = flow.paths.iter();
         let mut plan = Vec::new();
@@ -60,21 +62,64 @@ impl ClientPaths {
             );
         }
         plan.sort_unstable();
-        let mut this = ClientPaths {
+        ClientPaths {
             manager: Manager::new(&choice),
             connection,
             interfaces: paths.map(|path| (path.name.clone(), path.backup)).collect(),
             plan,
             is_agreed: false,
-            open: vec![(0, 0)],
+            open: Vec::new(),
             has_opened: false,
+        }
+    }
+
+    /// The attempts at the handshake, over the paths that there are at `base + at`; over the first
+    /// only without a delay, or if there is none.
+    pub fn attempts(
+        &mut self,
+        ends: &[ClientEnd],
+        base: Instant,
+        at: Nanos,
+        link_delay: Option<Duration>,
+    ) -> Attempts {
+        self.follow_plan(ends, base, at);
+        let remote = host::address(self.connection, 0, false);
+        let mut pairs = match link_delay {
+            Some(_) => self.manager.handshake_pairs(&[remote]),
+            None => Vec::new(),
         };
-        let local = this.local(0, &ClientEnd::default());
-        let remote = host::address(connection, 0, false);
-        this.come(now, 0, &ClientEnd::default());
+        if pairs.is_empty() {
+            let local = self.local(0, &ends[0]);
+            pairs.push(Pair { local, remote });
+        }
+        self.manager
+            .attempts(&pairs, link_delay.unwrap_or(LINK_DELAY))
+    }
+
+    /// The path of a pair of addresses that the manager named.
+    pub fn path_of(pair: &Pair) -> usize {
+        pair.local.if_index as usize - 1
+    }
+
+    /// The handshake is complete, over this path.
+    pub fn begin(&mut self, now: Instant, path: usize, end: &ClientEnd) {
+        let local = self.local(path, end);
+        let remote = host::address(self.connection, 0, false);
         let pair = Pair { local, remote };
-        this.manager.on_event(now, Event::Began { pair });
-        this
+        self.manager.on_event(now, Event::Began { pair });
+        self.open.push((0, path));
+    }
+
+    /// The client begins and stops to want paths.
+    fn follow_plan(&mut self, ends: &[ClientEnd], base: Instant, at: Nanos) {
+        let now = base + Duration::from_nanos(at);
+        while let Some((_, path, comes)) = self.plan.first().copied().filter(|(t, ..)| *t <= at) {
+            self.plan.remove(0);
+            match comes {
+                true => self.come(now, path, &ends[path]),
+                false => self.leave(now, path, &ends[path]),
+            }
+        }
     }
 
     /// Path IDs in use, with their paths.
@@ -137,13 +182,7 @@ impl ClientPaths {
         at: Nanos,
     ) -> Nanos {
         let now = base + Duration::from_nanos(at);
-        while let Some((_, path, comes)) = self.plan.first().copied().filter(|(t, ..)| *t <= at) {
-            self.plan.remove(0);
-            match comes {
-                true => self.come(now, path, &ends[path]),
-                false => self.leave(now, path, &ends[path]),
-            }
-        }
+        self.follow_plan(ends, base, at);
         if quic.is_established() && !std::mem::replace(&mut self.is_agreed, true) {
             let event = match quic.is_multipath() {
                 true => Event::Confirmed,
@@ -158,7 +197,7 @@ impl ClientPaths {
                 }
                 continue;
             };
-            let path = pair.local.if_index as usize - 1;
+            let path = ClientPaths::path_of(&pair);
             let local = ends[path].local.on(self.connection, path);
             let remote = host::address(self.connection, path, false);
             let event = match multipath::open_path(quic, local, remote) {

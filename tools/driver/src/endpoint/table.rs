@@ -103,6 +103,7 @@ impl Table {
             handshake_deadline: None,
             handshake_timeout: Duration::ZERO,
             last_recv_error: None,
+            is_given_up: false,
             verdict: None,
         });
         key

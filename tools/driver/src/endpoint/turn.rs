@@ -7,6 +7,7 @@ use super::sockets::Sockets;
 use super::App;
 use super::Endpoint;
 use crate::conn_key::ConnKey;
+use crate::connection::Conn;
 use crate::error::close_reason;
 use crate::multipath;
 
@@ -41,11 +42,16 @@ impl Endpoint {
                 conn.handshake_deadline = None;
                 conn.tell_agreed();
             }
-            app.on_progress(conn);
+            if !conn.is_given_up {
+                app.on_progress(conn);
+            }
 
             self.table.exchange_cids(key);
             self.manage_paths(key);
             self.send(key);
+            if self.table.get_mut(key).is_some_and(Conn::close_given_up) {
+                self.send(key);
+            }
             self.finish(key, app);
         }
     }

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -86,6 +87,8 @@ pub struct ServerOptions {
 /// A running server; stopped when dropped.
 pub struct TestServer {
     pub address: SocketAddr,
+    /// Connections there are, closing ones included, and the most there were.
+    pub connections: Arc<[AtomicUsize; 2]>,
     vanish: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     waker: Arc<dyn Fn() + Send + Sync>,
@@ -104,6 +107,8 @@ impl TestServer {
         let vanish = Arc::new(AtomicBool::new(false));
         let stop = Arc::new(AtomicBool::new(false));
         let (gone, stopping) = (vanish.clone(), stop.clone());
+        let connections = Arc::new([0, 0].map(AtomicUsize::new));
+        let count = connections.clone();
         let (tell, told) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             let mut server =
@@ -114,6 +119,8 @@ impl TestServer {
 
             while !stopping.load(Ordering::SeqCst) {
                 server.poll(None).unwrap();
+                count[0].store(server.conn_count(), Ordering::SeqCst);
+                count[1].fetch_max(server.conn_count(), Ordering::SeqCst);
                 if gone.load(Ordering::SeqCst) {
                     return server.send_stats();
                 }
@@ -130,6 +137,7 @@ impl TestServer {
 
         TestServer {
             address,
+            connections,
             vanish,
             stop,
             waker: Arc::new(move || waker.wake().unwrap()),

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mpq_decision::paths;
+use mpq_decision::paths::LEAST_DELAY;
+use mpq_decision::paths::LINK_DELAY;
 use mpq_driver::facts::Named;
 use mpq_driver::facts::Selection;
 use mpq_driver::h3::client::ClientSettings;
@@ -39,9 +41,12 @@ pub struct ClientArgs {
     #[arg(long, value_name = "ADDR|IFNAME", value_parser = named)]
     pub standby: Vec<Named>,
 
-    /// Try the next interface or server address for the handshake after this
-    /// long without an answer
-    #[arg(long, value_name = "MS", default_value_t = 250)]
+    /// Try the next interface that carries data, too, for the handshake after
+    /// this long without an answer; the first that succeeds is kept. What
+    /// stands by, and other addresses of the server, after 250 ms or, if that
+    /// is longer, the same
+    #[arg(long, value_name = "MS", default_value_t = LINK_DELAY.as_millis() as u64,
+          value_parser = clap::value_parser!(u64).range(LEAST_DELAY.as_millis() as u64..=60_000))]
     pub attempt_delay: u64,
 
     /// Write a report to FILE [default: standard output]

@@ -12,6 +12,8 @@ use std::time::Instant;
 use ::url::Url;
 use mpq_driver::h3::client::Body;
 use mpq_driver::h3::client::Client;
+use mpq_driver::h3::client::Race;
+use mpq_driver::h3::client::RaceError;
 use mpq_driver::h3::client::Request;
 use mpq_driver::h3::client::RequestId;
 use mpq_driver::h3::client::ResponseSink;
@@ -33,10 +35,6 @@ pub use paths::PathLog;
 
 /// How often paths are sampled.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
-
-/// How long an attempt that has heard from the server is waited for although a
-/// later one has succeeded.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The connections of one run of a command.
 pub struct Session<'a> {
@@ -95,73 +93,26 @@ impl<'a> Session<'a> {
             .as_ref()
             .and_then(|file| std::fs::read(file).ok());
 
-        let pairs = self.client.handshake_pairs(&remotes);
-        self.check_named()?;
-        let mut pairs = pairs?.into_iter();
         let delay = Duration::from_millis(self.args.attempt_delay);
-        let mut attempts: Vec<ConnKey> = Vec::new();
-        let mut next_attempt = Instant::now();
-        let mut patience = None;
-        let mut failure = None;
+        let race = Race::begin(&mut self.client, &host, &remotes, delay, resumed);
+        self.check_named()?;
+        let mut race = race?;
         loop {
-            attempts.retain(|&key| match self.client.close_reason(key) {
-                Some(reason) => {
-                    failure = Some(Failure::new(code_of(&reason), describe(&reason)));
-                    next_attempt = Instant::now();
-                    false
+            match race.step(&mut self.client) {
+                Ok(None) => {}
+                Ok(Some(winner)) => {
+                    self.log.follow(winner);
+                    self.note_single_path(winner);
+                    return Ok(winner);
                 }
-                None => true,
-            });
-
-            if Instant::now() >= next_attempt && !self.is_answered(&attempts) {
-                if let Some(pair) = pairs.next() {
-                    log::debug!("trying {} from {}", pair.remote, pair.local.ip);
-                    let session = resumed.clone();
-                    match self.client.connect_over(&host, pair, &remotes, session) {
-                        Ok(key) => attempts.push(key),
-                        Err(e) => {
-                            failure = Some(e.into());
-                            continue;
-                        }
-                    }
-                    next_attempt = Instant::now() + delay;
+                Err(RaceError::Client(error)) => return Err(error.into()),
+                Err(RaceError::Closed(reason)) => {
+                    return Err(Failure::new(code_of(&reason), describe(&reason)))
                 }
+                Err(error) => return Err(Failure::new(NETWORK, format!("{host}: {error}"))),
             }
-            if attempts.is_empty() && pairs.len() == 0 {
-                return Err(failure
-                    .unwrap_or_else(|| Failure::new(NETWORK, format!("{host} has no address"))));
-            }
-
-            let first = attempts.iter().position(|&key| self.is_established(key));
-            let is_best = first.is_some_and(|at| {
-                let until = *patience.get_or_insert_with(|| Instant::now() + PATIENCE);
-                !self.is_answered(&attempts[..at]) || Instant::now() >= until
-            });
-            if let Some(winner) = first.filter(|_| is_best).map(|at| attempts[at]) {
-                for key in attempts.into_iter().filter(|&key| key != winner) {
-                    if let Some(conn) = self.client.conn_mut(key) {
-                        // Done means that it is closing already.
-                        let _ = conn.quic.close(true, 0x100, b"");
-                    }
-                }
-                self.log.follow(winner);
-                self.note_single_path(winner);
-                return Ok(winner);
-            }
-            let until = (pairs.len() > 0).then_some(next_attempt);
-            self.step(until.into_iter().chain(patience).min())?;
+            self.step(race.next_timer())?;
         }
-    }
-
-    fn is_established(&self, key: ConnKey) -> bool {
-        let conn = self.client.conn(key);
-        conn.is_some_and(|conn| conn.quic.is_established())
-    }
-
-    /// Whether the server has sent anything to one of these.
-    fn is_answered(&self, attempts: &[ConnKey]) -> bool {
-        let mut conns = attempts.iter().filter_map(|&key| self.client.conn(key));
-        conns.any(|conn| conn.quic.stats().recv > 0)
     }
 
     /// What the user named may come later, but not all of it.

@@ -198,8 +198,8 @@ pub struct Flow {
     #[serde(deserialize_with = "quantity::name")]
     pub name: String,
     /// Paths or links by their names, or tables such as `{ name = "lte", backup = true }`. The
-    /// handshake goes over the first; with several it is a multipath connection, with one it is
-    /// not.
+    /// handshake goes over the first, unless there is an `attempt_delay`; with several it is a
+    /// multipath connection, with one it is not.
     pub paths: Vec<FlowPath>,
     /// Congestion controller, by the name that `mpq get --cc` takes.
     #[serde(default = "default_cc")]
@@ -213,6 +213,10 @@ pub struct Flow {
         skip_serializing_if = "is_default_path_policy"
     )]
     pub path_policy: String,
+    /// How long the handshake is tried over one path before it is tried over the next, too, as
+    /// `mpq get --attempt-delay` has it. Without it, over the first path only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt_delay: Option<Text<Time>>,
     /// Which way the data goes.
     #[serde(default)]
     pub direction: Way,

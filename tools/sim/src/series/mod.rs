@@ -207,6 +207,7 @@ impl Series {
             let name = |metric: &str| format!("flow.{}.{metric}", connection.name);
             let flow = &world.flow_of_state(connection);
             metrics.insert(name("completed"), connection.completed as f64);
+            metrics.insert(name("attempts"), connection.attempts.len() as f64);
             if let Some(at) = connection.established {
                 metrics.insert(name("handshake_ms"), (at - connection.start) as f64 / 1e6);
             }
@@ -235,20 +236,26 @@ impl Series {
 
     fn take(&mut self, world: &World) -> Sample {
         let connections = world.connections.iter().enumerate().map(|(i, state)| {
-            let (client, server) = (&world.hosts[2 * i], &world.hosts[2 * i + 1]);
-            let (sender, receiver) = match world.flow_of(i).direction {
-                Way::Up => (client, server),
-                Way::Down => (server, client),
-            };
-            let mut paths = vec![PathSample::default(); state.routes.len()];
-            for (k, path) in paths.iter_mut().enumerate() {
-                if let Some(sender) = sender {
-                    path.sent_packets = sender.traffic[k].sent_packets;
-                    path.sent_bytes = sender.traffic[k].sent_bytes;
+            let ends = |attempt: usize| {
+                let (client, server) = (&world.hosts[2 * attempt], &world.hosts[2 * attempt + 1]);
+                match world.flow_of(i).direction {
+                    Way::Up => (client, server),
+                    Way::Down => (server, client),
                 }
-                if let Some(receiver) = receiver {
-                    path.received_packets = receiver.traffic[k].received_packets;
-                    path.received_bytes = receiver.traffic[k].received_bytes;
+            };
+            let (sender, receiver) = ends(state.attempt);
+            let mut paths = vec![PathSample::default(); state.routes.len()];
+            // Attempts that were not kept are what the flow sent, too.
+            for (sender, receiver) in state.attempts.iter().map(|attempt| ends(*attempt)) {
+                for (k, path) in paths.iter_mut().enumerate() {
+                    if let Some(sender) = sender {
+                        path.sent_packets += sender.traffic[k].sent_packets;
+                        path.sent_bytes += sender.traffic[k].sent_bytes;
+                    }
+                    if let Some(receiver) = receiver {
+                        path.received_packets += receiver.traffic[k].received_packets;
+                        path.received_bytes += receiver.traffic[k].received_bytes;
+                    }
                 }
             }
             for stats in sender.iter().flat_map(|sender| sender.quic.path_stats()) {
@@ -291,7 +298,8 @@ impl Series {
 fn shown(world: &World) -> Vec<Shown> {
     let mut all = Vec::new();
     for (connection, state) in world.connections.iter().enumerate() {
-        let Some(decisions) = state.decisions.as_ref().filter(|_| state.ended.is_none()) else {
+        let decisions = world.attempts[state.attempt].decisions.as_ref();
+        let Some(decisions) = decisions.filter(|_| state.ended.is_none()) else {
             continue;
         };
         for &(path_id, path) in state.paths.open() {

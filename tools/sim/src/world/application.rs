@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mpq_decision::paths::Progress;
 use mpq_driver::multipath;
 use mpq_wire::model::Nanos;
 
@@ -48,12 +49,16 @@ impl World<'_> {
                 resume(flow, host, path_id, host::path_of(peer));
             }
         }
-        if !host.quic.is_established() {
+        if !host.quic.is_established() || host.is_given_up {
             return NEVER;
         }
         host.supply_cids();
+        if host.is_client {
+            self.note(connection, host.attempt, Progress::Established);
+            self.race(connection);
+        }
         let state = &mut self.connections[connection];
-        if state.ended.is_some() {
+        if state.ended.is_some() || !(state.is_kept && state.attempt == host.attempt) {
             return NEVER;
         }
         let mut next = NEVER;
@@ -64,7 +69,7 @@ impl World<'_> {
         }
         if !host.has_begun {
             host.has_begun = true;
-            resume(flow, host, 0, Some(0));
+            resume(flow, host, 0, Some(self.attempts[host.attempt].path));
             let is_receiver = host.is_client == (flow.direction == Way::Down);
             if let Some(size) = flow.other_way.as_ref().filter(|_| is_receiver) {
                 let stream = OTHER_WAY[usize::from(!host.is_client)];

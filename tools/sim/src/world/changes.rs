@@ -18,12 +18,12 @@ impl World<'_> {
         let Some(path) = flow.paths.iter().position(|path| path.name == event.path) else {
             return;
         };
-        let index = 2 * connection + usize::from(event.by == End::Server);
         let at = self.base + Duration::from_nanos(self.now);
         let state = &mut self.connections[connection];
         if state.ended.is_some() {
             return;
         }
+        let index = 2 * state.attempt + usize::from(event.by == End::Server);
         if event.what == What::Rebind {
             let end = &mut state.ends[path];
             end.public = end.public.next_port();

@@ -15,10 +15,12 @@ use super::World;
 use crate::decisions::Decisions;
 use crate::failure::Failure;
 use crate::host;
+use crate::host::Attempt;
 use crate::host::ClientAddress;
 use crate::host::ClientEnd;
 use crate::host::ConnectionState;
 use crate::host::Host;
+use crate::host::NEVER;
 use crate::network::Network;
 use crate::paths::ClientPaths;
 use crate::scenario::Scenario;
@@ -26,15 +28,16 @@ use crate::scenario::Way;
 use crate::viewer::Viewer;
 
 /// The code of a clean end on the wire: HTTP/3's H3_NO_ERROR.
-const NO_ERROR: u64 = 0x100;
+pub(super) const NO_ERROR: u64 = 0x100;
 
 /// The connections of all flows, before they begin.
 pub(super) fn states(
     scenario: &Scenario,
     seed: u64,
     base: Instant,
-) -> Result<Vec<ConnectionState>, RunError> {
+) -> Result<(Vec<ConnectionState>, Vec<Attempt>), RunError> {
     let mut connections = Vec::new();
+    let mut attempts = Vec::new();
     for (index, flow) in scenario.flow.iter().enumerate() {
         let names = flow.paths.iter().map(|path| &path.name);
         let routes = names.map(|name| Network::route(scenario, name));
@@ -59,10 +62,21 @@ pub(super) fn states(
             let start = flow.start.value.0 + late;
             let viewer = flow.dash.as_ref();
             let viewer = viewer.map(|dash| Viewer::new(dash, base + start));
+            let first = attempts.len();
+            attempts.push(Attempt {
+                connection: connections.len(),
+                path: 0,
+                decisions: flow.cc_trace.then(Decisions::default),
+            });
             connections.push(ConnectionState {
                 name,
                 flow: index,
-                paths: ClientPaths::new(flow, connections.len(), base + start),
+                race: None,
+                race_timer: NEVER,
+                attempts: vec![first],
+                attempt: first,
+                is_kept: false,
+                paths: ClientPaths::new(flow, connections.len()),
                 ends: vec![ClientEnd::default(); flow.paths.len()],
                 routes: routes.clone(),
                 start: start.as_nanos() as Nanos,
@@ -79,41 +93,35 @@ pub(super) fn states(
                 next_request: 0,
                 has_beside: false,
                 viewer: viewer.transpose().map_err(RunError::Setup)?,
-                decisions: flow.cc_trace.then(Decisions::default),
             });
         }
     }
-    Ok(connections)
+    Ok((connections, attempts))
 }
 
 impl World<'_> {
-    pub(super) fn start(&mut self, connection: usize) -> Result<(), RunError> {
-        self.set_clock();
-        let from = self.connections[connection].ends[0].local;
-        let quic = self.connect(connection, true, from)?;
-        self.hosts[2 * connection] = Some(Box::new(Host::new(quic, true, connection)));
-        self.serve(2 * connection);
-        Ok(())
-    }
-
-    /// A connection's client or server, with its qlog if that is asked for. The client is at `client`.
+    /// An attempt's client or server, with its qlog if that is asked for. The client is at `client`.
     pub(super) fn connect(
         &self,
-        connection: usize,
+        attempt: usize,
         is_client: bool,
         client: ClientAddress,
     ) -> Result<quiche::Connection, RunError> {
         let failed = |e: quiche::Error| RunError::Setup(format!("no connection: {e}"));
+        let Attempt {
+            connection,
+            path,
+            ref decisions,
+        } = self.attempts[attempt];
         let flow = self.flow_of(connection);
         let mut config = host::configuration(flow, is_client).map_err(RunError::Setup)?;
         let is_sender = is_client == (flow.direction == Way::Up);
-        let decisions = self.connections[connection].decisions.as_ref();
-        if let Some(decisions) = decisions.filter(|_| is_sender) {
+        if let Some(decisions) = decisions.as_ref().filter(|_| is_sender) {
             config.set_cc_observer(Some(decisions.observer().0));
         }
-        let scid = host::cid(connection, is_client, 0);
-        let client = client.on(connection, 0);
-        let server = host::address(connection, 0, false);
+        let scid = host::cid(attempt, is_client, 0);
+        let client = client.on(connection, path);
+        let server = host::address(connection, path, false);
         let mut quic = match is_client {
             true => quiche::connect(None, &scid, client, server, &mut config),
             false => quiche::accept(&scid, None, server, client, &mut config),
@@ -121,7 +129,12 @@ impl World<'_> {
         .map_err(failed)?;
         if let Some(out) = self.options.out.filter(|_| self.options.qlog) {
             let side = if is_client { "client" } else { "server" };
-            let name = &self.connections[connection].name;
+            let state = &self.connections[connection];
+            let number = state.attempts.iter().position(|one| *one == attempt);
+            let name = match number {
+                Some(n) if n > 0 => &format!("{}-attempt-{}", state.name, n + 1),
+                _ => &state.name,
+            };
             let path = out.join(format!("{name}-{side}.sqlog"));
             let file =
                 File::create(&path).map_err(|e| RunError::Write(path.display().to_string(), e))?;
@@ -139,6 +152,14 @@ impl World<'_> {
         let _ = host.quic.close(true, NO_ERROR, b"");
     }
 
+    /// Closes an attempt's client.
+    pub(super) fn close(&mut self, attempt: usize) {
+        if let Some(host) = self.hosts[2 * attempt].as_mut() {
+            // Done means that it is closing already.
+            let _ = host.quic.close(true, NO_ERROR, b"");
+        }
+    }
+
     /// Ends a connection, with the reason if it failed.
     pub(super) fn finish(&mut self, connection: usize, failure: Option<Failure>) {
         let now = self.instant();
@@ -154,10 +175,11 @@ impl World<'_> {
         let is_clean = failure.is_none();
         state.failure = failure;
         self.set_clock();
-        let client = 2 * connection;
-        if let Some(host) = self.hosts[client].as_mut().filter(|_| is_clean) {
-            let _ = host.quic.close(true, NO_ERROR, b"");
-            self.serve(client);
+        if is_clean {
+            for attempt in self.connections[connection].attempts.clone() {
+                self.close(attempt);
+                self.serve(2 * attempt);
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! One run: an event queue in virtual time, links, and the connections on them.
 
 mod application;
+mod attempts;
 mod changes;
 mod lives;
 mod outcome;
@@ -28,6 +29,7 @@ use self::packets::Pool;
 use self::queue::Event;
 use self::queue::Queue;
 use crate::failure::Failure;
+use crate::host::Attempt;
 use crate::host::ConnectionState;
 use crate::host::Host;
 use crate::network::Network;
@@ -98,13 +100,17 @@ pub(crate) struct World<'a> {
     queue: Queue,
     sends_endlessly: bool,
     pub(crate) network: Network,
-    /// Client and server of each connection in turn, from when they exist.
+    /// Client and server of each attempt in turn, from when they exist.
     pub(crate) hosts: Vec<Option<Box<Host>>>,
+    /// Those that connections begin with, and then others.
+    pub(crate) attempts: Vec<Attempt>,
     pub(crate) connections: Vec<ConnectionState>,
     pool: Pool,
     scratch: Vec<u8>,
     /// Connections that came to their end.
     ended: usize,
+    /// What ends the run.
+    error: Option<RunError>,
     packets: u64,
     log: SipHasher13,
 }
@@ -117,7 +123,7 @@ impl<'a> World<'a> {
     ) -> Result<World<'a>, RunError> {
         let network =
             Network::new(scenario, options.folder, options.seed).map_err(RunError::Setup)?;
-        let connections = lives::states(scenario, options.seed, base)?;
+        let (connections, attempts) = lives::states(scenario, options.seed, base)?;
         Ok(World {
             scenario,
             options,
@@ -128,11 +134,13 @@ impl<'a> World<'a> {
             queue: Queue::new(network.directions.len() + 1),
             sends_endlessly: false,
             network,
-            hosts: (0..2 * connections.len()).map(|_| None).collect(),
+            hosts: (0..2 * attempts.len()).map(|_| None).collect(),
+            attempts,
             connections,
             pool: Pool::default(),
             scratch: Vec::new(),
             ended: 0,
+            error: None,
             packets: 0,
             log: SipHasher13::new(),
         })
@@ -199,7 +207,8 @@ impl<'a> World<'a> {
                 }
                 Event::Arrive(slot) => self.arrive(slot)?,
                 Event::Wake(host) => self.on_wake(host as usize),
-                Event::Start(connection) => self.start(connection as usize)?,
+                Event::Start(connection) => self.start(connection as usize),
+                Event::Attempt(connection) => self.on_race_timer(connection as usize),
                 Event::Stop(connection) => self.finish(connection as usize, None),
                 Event::HandshakeDeadline(connection) => {
                     let connection = connection as usize;
@@ -214,6 +223,9 @@ impl<'a> World<'a> {
                     series.sample(&self)?;
                     self.queue.push(at + sample, Event::Sample);
                 }
+            }
+            if let Some(error) = self.error.take() {
+                return Err(error);
             }
             if self.ended == self.connections.len() && !(self.options.linger && self.is_alive()) {
                 break;
@@ -237,16 +249,18 @@ impl<'a> World<'a> {
             packets: self.packets,
             packet_log: self.log.finish(),
         };
-        let hosts = self.hosts.chunks(2);
-        let is_closed: Vec<[bool; 2]> = hosts
-            .map(|ends| [0, 1].map(|i| is_closed(&ends[i])))
-            .collect();
-        let endings = self.connections.into_iter().zip(is_closed);
-        let endings = endings.map(|(state, is_closed)| Ending {
+        let hosts = self.hosts;
+        let endings = self.connections.into_iter().map(|state| Ending {
             ended: state.ended.map(Duration::from_nanos),
             failure: state.failure,
             has_opened: state.paths.has_opened(),
-            is_closed,
+            is_closed: [0, 1].map(|end| {
+                let mut all = state
+                    .attempts
+                    .iter()
+                    .map(|attempt| &hosts[2 * attempt + end]);
+                all.all(is_closed)
+            }),
         });
         Ok((outcome, endings.collect()))
     }

@@ -16,6 +16,8 @@ pub(super) enum Event {
     Wake(u32),
     /// A connection begins.
     Start(u32),
+    /// A connection may try another path for its handshake.
+    Attempt(u32),
     /// A connection ends.
     Stop(u32),
     /// This one of its flow's events comes to a connection.

@@ -2,6 +2,7 @@
 
 use std::hash::Hasher;
 
+use mpq_decision::paths::Progress;
 use mpq_wire::model::Nanos;
 
 use super::packets::Packet;
@@ -91,7 +92,7 @@ impl World<'_> {
             usize::from(packet.len),
         );
         packet.hop += 1;
-        let connection = from / 2;
+        let connection = self.attempts[from / 2].connection;
         let route = &self.connections[connection].routes[path];
         let links = match from.is_multiple_of(2) {
             true => &route.up,
@@ -117,7 +118,8 @@ impl World<'_> {
 
     fn deliver(&mut self, slot: u32, to: usize) -> Result<(), RunError> {
         self.set_clock();
-        let connection = to / 2;
+        let attempt = to / 2;
+        let connection = self.attempts[attempt].connection;
         let is_client = to.is_multiple_of(2);
         let packet = self.pool.packets[slot as usize];
         let (path, len) = (usize::from(packet.path), usize::from(packet.len));
@@ -128,8 +130,9 @@ impl World<'_> {
             return Ok(());
         }
         if self.hosts[to].is_none() {
-            let quic = self.connect(connection, is_client, packet.client)?;
-            self.hosts[to] = Some(Box::new(Host::new(quic, is_client, connection)));
+            let quic = self.connect(attempt, is_client, packet.client)?;
+            let host = Host::new(quic, is_client, connection, attempt);
+            self.hosts[to] = Some(Box::new(host));
         }
         let host = self.hosts[to].as_mut().expect("was made");
         let server = host::address(connection, path, false);
@@ -158,6 +161,9 @@ impl World<'_> {
         let at = host
             .served_at
             .map_or(self.now, |served| self.now.max(served + self.gather));
+        if is_client {
+            self.note(connection, attempt, Progress::Heard);
+        }
         self.wake(to, at);
         Ok(())
     }

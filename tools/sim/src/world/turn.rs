@@ -2,6 +2,7 @@
 
 use mpq_wire::model::Nanos;
 
+use super::lives::NO_ERROR;
 use super::queue::Event;
 use super::World;
 use crate::failure::Failure;
@@ -59,18 +60,28 @@ impl World<'_> {
         }
         let application = self.step(&mut host);
         self.send(index, &mut host);
+        if host.is_given_up && host.quic.stats().recv > 0 {
+            // After what completes the handshake, without which the server could not read it. An
+            // error means that it is closing already.
+            if host.quic.close(true, NO_ERROR, b"").is_ok() {
+                self.send(index, &mut host);
+            }
+        }
         if host.quic.is_closed() {
             let connection = host.connection;
             let reason = mpq_driver::close_reason(
                 &host.quic,
                 host.last_recv_error,
-                host::address(connection, 0, !host.is_client),
+                host::address(
+                    connection,
+                    self.attempts[host.attempt].path,
+                    !host.is_client,
+                ),
                 host::settings(self.flow_of(connection)).idle_timeout,
             );
+            let attempt = host.attempt;
             self.hosts[index] = Some(host);
-            if self.connections[connection].ended.is_none() {
-                self.finish(connection, Some(Failure::Closed(reason)));
-            }
+            self.on_closed(connection, attempt, Failure::Closed(reason));
             return;
         }
         let timer = host.quic.timeout_instant().map_or(NEVER, |at| {

@@ -1,5 +1,6 @@
 //! An HTTP/3 client: any number of requests on any number of connections.
 
+mod race;
 mod request;
 mod session;
 
@@ -13,11 +14,14 @@ use std::time::Instant;
 
 use mio::Waker;
 use mpq_decision::paths;
+use mpq_decision::paths::Attempts;
 use mpq_decision::paths::Local;
 use mpq_decision::paths::Manager;
 use mpq_decision::paths::Pair;
 use mpq_decision::paths::RemoteSource;
 
+pub use self::race::Race;
+pub use self::race::RaceError;
 pub use self::request::Request;
 pub use self::request::RequestError;
 pub use self::request::RequestId;
@@ -140,13 +144,33 @@ impl Client {
     }
 
     /// Where a handshake with the server at `remotes`, in the resolver's order,
-    /// may run: each pair of addresses is to be tried some time after the one
-    /// before (RFC 8305), with [`Client::connect_over`].
+    /// may run. [`Race`] tries them one after the other.
     ///
     /// # Errors
     /// If there is no way to any of them. There is at least one pair otherwise.
     pub fn handshake_pairs(&mut self, remotes: &[SocketAddr]) -> Result<Vec<Pair>, ClientError> {
-        let mut pairs = self.manager(remotes)?.handshake_pairs(remotes);
+        let manager = self.manager(remotes)?;
+        self.pairs_of(&manager, remotes)
+    }
+
+    /// The attempts at a handshake with the server at `remotes`; `link_delay` is that of
+    /// [`Race::begin`].
+    fn attempts(
+        &mut self,
+        remotes: &[SocketAddr],
+        link_delay: Duration,
+    ) -> Result<Attempts, ClientError> {
+        let manager = self.manager(remotes)?;
+        let pairs = self.pairs_of(&manager, remotes)?;
+        Ok(manager.attempts(&pairs, link_delay))
+    }
+
+    fn pairs_of(
+        &self,
+        manager: &Manager,
+        remotes: &[SocketAddr],
+    ) -> Result<Vec<Pair>, ClientError> {
+        let mut pairs = manager.handshake_pairs(remotes);
         if !pairs.is_empty() {
             return Ok(pairs);
         }
