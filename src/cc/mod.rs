@@ -30,6 +30,7 @@ mod hystart;
 mod members;
 mod re_entry;
 mod shares;
+mod start;
 #[cfg(test)]
 mod testing;
 mod trace;
@@ -56,6 +57,7 @@ pub use flows::Own;
 pub use group::Group;
 pub use group::Options;
 pub use group::Window;
+pub use start::Start;
 pub use trace::Phase;
 pub use trace::Trace;
 
@@ -120,7 +122,12 @@ impl Choice {
     /// What the shared machinery does for it, besides what the transport decides.
     pub fn options(&self) -> Options {
         let re_entry = re_entry::PARAM.name;
+        let start = start::PARAM.name;
         Options {
+            start: match self.settings().has(start) {
+                true => Start::named(self.settings().word(start)),
+                false => Start::Slow,
+            },
             re_entry: self.settings().has(re_entry) && self.settings().word(re_entry) == "on",
             ..Options::default()
         }

@@ -1,0 +1,122 @@
+//! How a path begins (`start`).
+
+mod common;
+
+use common::network::Network;
+use common::network::Queue;
+use common::*;
+
+use std::time::Duration;
+
+use mpq_decision::cc;
+use mpq_decision::cc::Start;
+use mpq_decision::cc::CONTROLLERS;
+use mpq_decision::registry::Rtt;
+use mpq_decision::PathId;
+use proptest::prelude::*;
+
+/// The controllers that have the parameter.
+fn with_starts() -> impl Iterator<Item = &'static str> {
+    CONTROLLERS
+        .iter()
+        .filter(|entry| entry.params.iter().any(|param| param.name == "start"))
+        .map(|entry| entry.name)
+}
+
+#[test]
+fn every_coupled_controller_that_goes_by_losses_has_it() {
+    let by_delay = ["wvegas", "mpfast", "dc-ledbat"];
+    let expected: Vec<_> = CONTROLLERS
+        .iter()
+        .filter(|entry| entry.coupled && !by_delay.contains(&entry.name))
+        .map(|entry| entry.name)
+        .collect();
+    assert_eq!(with_starts().collect::<Vec<_>>(), expected);
+
+    let start = |text: &str| text.parse::<cc::Choice>().unwrap().options().start;
+    for name in expected {
+        assert_eq!(start(name), Start::Suss);
+        for (word, is) in [
+            ("slow", Start::Slow),
+            ("suss", Start::Suss),
+            ("train", Start::Train),
+            ("rho", Start::Rho),
+        ] {
+            assert_eq!(start(&format!("{name}:start={word}")), is);
+        }
+    }
+    assert_eq!(start("wvegas"), Start::Slow);
+    assert_eq!(start("uncoupled-reno"), Start::Slow);
+}
+
+/// Packets acked on two idle links of 1000 and 2000 packets/s, 100 and 200 ms, within two seconds.
+fn begins(controller: &str, queue_packets: f64) -> f64 {
+    let mut network = Network::new(1);
+    let near = network.link(1000.0, Queue::DropTail(queue_packets), 0.0);
+    let far = network.link(2000.0, Queue::DropTail(2.0 * queue_packets), 0.0);
+    let flow = network.flow(controller, &[(near, 100 * MS), (far, 200 * MS)]);
+    network.run(Duration::from_secs(2));
+    network.acked_by(flow)
+}
+
+#[test]
+fn idle_links_fill_sooner() {
+    for name in with_starts() {
+        let slow = begins(&format!("{name}:start=slow"), 200.0);
+        for start in ["suss", "train", "rho"] {
+            let fast = begins(&format!("{name}:start={start}"), 200.0);
+            println!("{name}: {slow}, {start} {fast}");
+            assert!(fast > 1.1 * slow, "{name} {start}: {fast} and {slow}");
+        }
+    }
+}
+
+/// A link of 1000 packets/s that a Reno fills, whose queue two paths of a new connection meet: what
+/// waits there half a second later.
+fn beside(controller: &str) -> f64 {
+    let mut network = Network::new(1);
+    let link = network.link(1000.0, Queue::DropTail(1000.0), 0.0);
+    network.flow("uncoupled-reno", &[(link, 100 * MS)]);
+    network.run(Duration::from_secs(8));
+    let before = network.queued(link);
+    assert!(before > 50.0, "{before}");
+    network.flow(controller, &[(link, 100 * MS)]);
+    network.run(Duration::from_millis(900));
+    network.queued(link) - before
+}
+
+#[test]
+fn a_busy_link_is_entered_as_by_doubling_but_for_the_first_round() {
+    let (slow, fast) = (beside("lia:start=slow"), beside("lia:start=suss"));
+    println!("slow {slow}, suss {fast}, train {}", beside("lia:start=train"));
+    // One round trip ahead: at most twice as much waits.
+    assert!(fast <= 2.1 * slow, "{fast} and {slow}");
+    assert!(beside("lia:start=train") > 1.5 * fast);
+}
+
+proptest! {
+    #[test]
+    fn a_round_trip_multiplies_by_eight_at_most(
+        rounds in prop::collection::vec((1..40u32, 0..3000u64, 0..30u32), 1..8),
+    ) {
+        for start in ["slow", "suss", "rho"] {
+            let mut sender = Sender::new(&format!("lia:start={start}"), &[50]);
+            let most = if start == "slow" { 2 } else { 8 };
+            for (acks, spacing_micros, queue_ms) in &rounds {
+                let rtt = Rtt { min: 50 * MS, ..Rtt::first((50 + queue_ms) * MS) };
+                sender.paths.get_mut(PathId(0)).unwrap().rtt = Some(rtt);
+                sender.now += 120 * MS;
+                let before = sender.cwnd(0);
+                // No more than the window is acked.
+                let acks = (*acks).min((before / MSS) as u32);
+                for _ in 0..acks {
+                    sender.now += Duration::from_micros(*spacing_micros).min(50 * MS / acks);
+                    let least = sender.cwnd(0);
+                    sender.ack(0, 1);
+                    prop_assert!(sender.cwnd(0) >= least, "{start}: shrank");
+                }
+                prop_assert!(sender.cwnd(0) <= most * before, "{start}: {before} to {}", sender.cwnd(0));
+            }
+        }
+    }
+}
