@@ -155,7 +155,7 @@ impl Group {
         path.acked_since_loss_bytes = path.acked_since_loss_bytes.saturating_add(ack.acked_bytes);
         path.in_recovery &= window.sent_before_recovery(ack.newest_sent);
         let (in_recovery, mss_bytes) = (path.in_recovery, path.mss_bytes as f64);
-        let ended = window.note_round(now, ack, path.rtt);
+        let ended = window.note_round(now, ack, path.rtt, self.options.start);
         let limited = window.is_limited(mss_bytes, ack.app_limited);
 
         controller.on_sample(now, paths, id, ack);

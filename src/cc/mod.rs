@@ -9,6 +9,7 @@
 //! | `group`               | when what is asked: [`Group`]                                    |
 //! | `window`, `hystart`   | a path's slow start, recovery, limits, pacing                    |
 //! | `careful_resume`      | a path that carried much before begins with more                 |
+//! | `start`               | a path begins faster than by doubling, where there is room       |
 //! | `re_entry`            | a slow start that an unlucky loss has ended goes on              |
 //! | `flows`               | what a controller keeps of each path                             |
 //! | `members`, `units`    | which paths are coupled, in packets and seconds                  |

@@ -20,8 +20,9 @@
 //!
 //! **r.** A train is eight packets or more that were sent within m/4 and acked by three ACKs or more after
 //! the first one. r = bytes after the first ACK / max(time between first and last ACK, time between
-//! sending them), as in delivery rate estimation. A receiver that acks them all at once gives no r,
-//! and then a path begins as with `slow`. A burst tells what the bottleneck can send, not what others
+//! sending them), as in delivery rate estimation. The first one has to arrive at half the rate at most
+//! that it was sent at: else r would be the sender's. A receiver that acks all at once gives no r, nor
+//! does a sender that has its data bit by bit, and then a path begins as with `slow`. A burst tells what the bottleneck can send, not what others
 //! leave of it, and ACKs that arrive together make r too large. So r allows nothing by itself.
 //!
 //! **`suss`** is after SUSS (Arghavani et al., SIGCOMM 2024): a round trip may grow by more if slow start
@@ -35,7 +36,7 @@
 //!
 //! The first round trip has nothing before it that could have drained; there the factor is 4, as in
 //! the paper, and later 8. What was acked before the condition held is made up for at once, and paced
-//! as slow start is. No step goes beyond r m.
+//! as slow start is, but no faster than r. No step goes beyond r m.
 //!
 //! **The end**, of all but `slow`. From r m on the window grows by half, not the whole, of what is acked,
 //! and if then eight RTTs running show a queue slow start ends at once: two signs that agree need no
@@ -91,6 +92,9 @@ impl Start {
 /// Packets after the first ACK that make a train, and ACKs.
 const TRAIN_PACKETS: u64 = N_RTT_SAMPLE as u64;
 const TRAIN_ACKS: u32 = 3;
+
+/// The first train that counts was acked in so many times the time that it took to send it.
+const LEAST_SPREAD: u32 = 2;
 
 /// A train was sent within this part of the least RTT.
 const TRAIN_PART: u32 = 4;
@@ -236,13 +240,17 @@ impl Begin {
             *train = first;
             return;
         }
-        train.bytes += ack.acked_bytes;
-        train.packets += ack.acked_packets;
+        train.bytes = train.bytes.saturating_add(ack.acked_bytes);
+        train.packets = train.packets.saturating_add(ack.acked_packets);
         train.acks += 1;
         if train.packets >= TRAIN_PACKETS && train.acks >= TRAIN_ACKS {
-            let span = now.saturating_duration_since(train.acked).max(sent_span);
-            let rate = train.bytes as f64 / secs(span);
-            if rate.is_finite() {
+            let acked_span = now.saturating_duration_since(train.acked);
+            let span = acked_span.max(sent_span);
+            // One that arrives as it was sent says that the path carries as much, not how much.
+            let spread = acked_span >= LEAST_SPREAD * sent_span;
+            // ACKs that were read together tell nothing.
+            if !span.is_zero() && (spread || self.rate.is_some()) {
+                let rate = train.bytes as f64 / secs(span);
                 self.rate = Some(self.rate.map_or(rate, |most| most.max(rate)));
             }
             *train = first;
@@ -262,6 +270,13 @@ impl Begin {
         let most_windows = (rho * rho.exp2()).max(JUMP_INITIAL_WINDOWS);
         let to_bytes = (JUMP * pipe_bytes).min(most_windows * initial_bytes);
         (to_bytes > cwnd_bytes).then_some(to_bytes)
+    }
+
+    /// The pacing rate in bytes per second: `fast`, but no faster than r, except as the window needs
+    /// to leave within a round trip.
+    pub fn paced(&self, fast: u64, needed: u64) -> u64 {
+        let most = self.rate.map_or(u64::MAX, |rate| needed.max(rate as u64));
+        fast.min(most)
     }
 
     /// What a loss leaves of a window that grew to `cwnd_bytes` beyond r m: what fitted before.
@@ -427,15 +442,34 @@ mod tests {
     }
 
     #[test]
-    fn a_train_that_was_sent_slowly_measures_how() {
-        // Sent in 16 ms, acked in 8: ACKs were held up and came together.
-        let t = Instant::now();
-        let mut begin = Begin::default();
-        for packet in 0..10 {
-            let sent = t + packet * 2 * MS;
-            begin.on_ack(t + 120 * MS + packet * MS, &ack(1, sent), Some(rtt()));
+    fn a_train_that_was_sent_slowly_tells_that_there_is_more() {
+        let t = Instant::now() + Duration::from_secs(1);
+        // Packets sent 500 us apart and acked 1 ms apart are the first that count,
+        for (sent_micros, acked_micros, rate) in [
+            (500, 1000, Some(1e6)),
+            (501, 1000, None),
+            (1000, 1000, None),
+            (2000, 1000, None),
+        ] {
+            let mut begin = Begin::default();
+            for packet in 0..9 {
+                let sent = t + packet * Duration::from_micros(sent_micros);
+                let acked = t + 100 * MS + packet * Duration::from_micros(acked_micros);
+                begin.on_ack(acked, &ack(1, sent), Some(rtt()));
+            }
+            assert_eq!(begin.rate, rate, "{sent_micros}");
         }
-        assert_eq!(begin.rate, Some(5e5));
+        // later ones too if they are faster: sent in 4 ms and acked in 4, 2 MB/s; or in 2, held up.
+        for acked_micros in [500, 250] {
+            let mut begin = begun();
+            begin.train = None;
+            for packet in 0..9 {
+                let sent = t + packet * Duration::from_micros(500);
+                let acked = t + 100 * MS + packet * Duration::from_micros(acked_micros);
+                begin.on_ack(acked, &ack(1, sent), Some(rtt()));
+            }
+            assert_eq!(begin.rate, Some(2e6));
+        }
     }
 
     #[test]
@@ -554,6 +588,15 @@ mod tests {
             Begin::default().fitted(Start::Suss, 120_000.0, Some(rtt())),
             None
         );
+    }
+
+    #[test]
+    fn packets_leave_no_faster_than_the_bottleneck_sends_them() {
+        // r = 1 MB/s.
+        assert_eq!(begun().paced(1_800_000, 900_000), 1_000_000);
+        assert_eq!(begun().paced(800_000, 400_000), 800_000);
+        assert_eq!(begun().paced(2_400_000, 1_200_000), 1_200_000);
+        assert_eq!(Begin::default().paced(1_800_000, 900_000), 1_800_000);
     }
 
     #[test]

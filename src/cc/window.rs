@@ -2,7 +2,7 @@
 //! whether the window is what limits the sender, the bounds, and the pacing rate.
 //!
 //! Sources: RFC 9002 section 7 throughout; HyStart++ (RFC 9406) in the first slow start; `re_entry` for
-//! a slow start that an unlucky loss has ended.
+//! a slow start that an unlucky loss has ended, `start` for how it begins.
 
 use std::time::Duration;
 use std::time::Instant;
@@ -137,7 +137,13 @@ impl PathWindow {
     }
 
     /// Counts the ACK into its round, and returns the RTT samples of a round that it ended.
-    pub fn note_round(&mut self, now: Instant, ack: &Ack, rtt: Option<Rtt>) -> Option<Samples> {
+    pub fn note_round(
+        &mut self,
+        now: Instant,
+        ack: &Ack,
+        rtt: Option<Rtt>,
+        start: Start,
+    ) -> Option<Samples> {
         let mut ended = None;
         if self
             .round_started
@@ -160,7 +166,7 @@ impl PathWindow {
                 self.long_run.add(sample, rtt);
             }
         }
-        if self.begins() {
+        if start != Start::Slow && self.begins() {
             self.begin.on_ack(now, ack, rtt);
         }
         ended
@@ -317,9 +323,13 @@ impl PathWindow {
             true => PACING_GAIN_SLOW_START,
             false => PACING_GAIN,
         };
-        path.pacing_rate_bytes_per_sec = path
-            .rtt
-            .map(|rtt| pacing_rate(self.cwnd_bytes, rtt.smoothed, gain));
+        path.pacing_rate_bytes_per_sec = path.rtt.map(|rtt| {
+            let rate = |gain| pacing_rate(self.cwnd_bytes, rtt.smoothed, gain);
+            match self.begins() {
+                true => self.begin.paced(rate(gain), rate(1.0)),
+                false => rate(gain),
+            }
+        });
     }
 }
 
