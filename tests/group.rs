@@ -59,7 +59,7 @@ fn parameters_follow_the_name() {
         ),
         (
             "lia:a=1",
-            "lia has no parameter \"a\"; use any of: re-entry=on (or off)",
+            "lia has no parameter \"a\"; use any of: re-entry=on (or off), start=suss (or slow, train, rho)",
         ),
         ("sqrt:a=1", "sqrt has no parameters; leave out \"a\""),
         ("sqrt:", "sqrt has no parameters; leave out \"\""),

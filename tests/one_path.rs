@@ -1,4 +1,4 @@
-//! On one path every coupled controller is the controller it extends.
+//! On one path every coupled controller is the controller it extends, but for how it begins.
 
 mod common;
 
@@ -9,12 +9,19 @@ use common::*;
 
 use std::time::Duration;
 
+use mpq_decision::cc;
 use mpq_decision::registry::Rtt;
 use mpq_decision::PathId;
 
 /// Feeds both the same ACKs, losses and RTTs and compares the windows after each.
 fn assert_same(coupled: &str, parent: &str, queue_ms: u32) {
-    let mut senders = [Sender::new(coupled, &[70]), Sender::new(parent, &[70])];
+    let separator = if coupled.contains(':') { ',' } else { ':' };
+    let doubling = format!("{coupled}{separator}start=slow");
+    let ours = match doubling.parse::<cc::Choice>() {
+        Ok(_) => &doubling,
+        Err(_) => coupled,
+    };
+    let mut senders = [Sender::new(ours, &[70]), Sender::new(parent, &[70])];
     let mut random = Random(11);
     for step in 0..5000 {
         let loses = random.happens(0.01);

@@ -16,6 +16,7 @@ use super::members::Member;
 use super::members::LEFT_OUT;
 use super::re_entry;
 use super::reno;
+use super::start;
 use super::units::packets;
 use super::Ack;
 use super::Controller;
@@ -40,7 +41,7 @@ pub const ENTRY: Entry = Entry {
     use_when: "paths differ in congestion and it changes",
     avoid_when: "a path is long and fast: in growth it is Reno's kin",
     deviations: &[LEFT_OUT],
-    params: &[re_entry::PARAM],
+    params: &[re_entry::PARAM, start::PARAM],
     new: |_| boxed(Balia),
 };
 

@@ -114,6 +114,20 @@ impl CarefulResume {
         }
     }
 
+    /// Of a path whose window jumps now, from `cwnd_bytes`.
+    pub fn jumped(now: Instant, cwnd_bytes: f64) -> Self {
+        CarefulResume {
+            saved: Saved {
+                cwnd_bytes: 0,
+                rtt: Duration::ZERO,
+            },
+            phase: Phase::Unvalidated { since: now },
+            initial_bytes: cwnd_bytes,
+            acked_bytes: 0.0,
+            pipe_bytes: cwnd_bytes,
+        }
+    }
+
     /// Whether the window is that of the jump, and must be paced.
     pub fn is_unvalidated(&self) -> bool {
         matches!(self.phase, Phase::Unvalidated { .. })

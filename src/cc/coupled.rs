@@ -18,6 +18,7 @@ use super::members::Member;
 use super::members::LEFT_OUT;
 use super::re_entry;
 use super::reno;
+use super::start;
 use super::units::packets;
 use super::Ack;
 use super::Controller;
@@ -41,7 +42,7 @@ pub const ENTRY: Entry = Entry {
         "a window keeps two packets, where the paper keeps one",
         LEFT_OUT,
     ],
-    params: &[re_entry::PARAM],
+    params: &[re_entry::PARAM, start::PARAM],
     new: |_| boxed(Coupled),
 };
 

@@ -52,6 +52,7 @@ use super::lia::Sums;
 use super::members::Member;
 use super::re_entry;
 use super::reno;
+use super::start;
 use super::units::packets;
 use super::Ack;
 use super::Change;
@@ -108,6 +109,7 @@ pub const ENTRY: Entry = Entry {
             "which paths run CUBIC; all or none instead of the large ones",
         ),
         re_entry::PARAM,
+        start::PARAM,
     ],
     new: |settings| boxed(CoupledCubic::new(settings)),
 };

@@ -18,6 +18,7 @@ use super::members::members;
 use super::members::Member;
 use super::re_entry;
 use super::reno;
+use super::start;
 use super::Ack;
 use super::Controller;
 use super::Entry;
@@ -42,7 +43,7 @@ pub const ENTRY: Entry = Entry {
          flows",
         UNCOUNTED,
     ],
-    params: &[re_entry::PARAM],
+    params: &[re_entry::PARAM, start::PARAM],
     new: |_| boxed(Ewtcp(|paths| 1.0 / (paths * paths))),
 };
 

@@ -4,6 +4,7 @@ use super::boxed;
 use super::ewtcp::Ewtcp;
 use super::ewtcp::UNCOUNTED;
 use super::re_entry;
+use super::start;
 use super::Entry;
 
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
@@ -20,7 +21,7 @@ pub const ENTRY: Entry = Entry {
         "none on purpose: the printed weight is not fair, ewtcp has the corrected one",
         UNCOUNTED,
     ],
-    params: &[re_entry::PARAM],
+    params: &[re_entry::PARAM, start::PARAM],
     new: |_| boxed(Ewtcp(|paths| 1.0 / paths.sqrt())),
 };
 

@@ -6,6 +6,7 @@ use super::careful_resume::CarefulResume;
 use super::careful_resume::Saved;
 use super::careful_resume::Step;
 use super::members::members;
+use super::start::Begin;
 use super::trace::Trace;
 use super::window::bounded;
 use super::window::PathWindow;
@@ -15,6 +16,7 @@ use super::Ack;
 use super::AnyController;
 use super::Loss;
 use super::Round;
+use super::Start;
 use crate::path_map::PathMap;
 use crate::registry::PathId;
 use crate::registry::PathState;
@@ -29,14 +31,18 @@ pub struct Options {
     /// if another path is coupled with it. [`Choice::options`](super::Choice::options) knows
     /// whether the controller wants that.
     pub re_entry: bool,
+    /// How paths begin, until their first slow start ends. [`Choice::options`](super::Choice::options)
+    /// knows what the controller says.
+    pub start: Start,
 }
 
-/// What the RFCs ask for: HyStart++, and no re-entry.
+/// What the RFCs ask for: HyStart++, no re-entry, and a window that doubles.
 impl Default for Options {
     fn default() -> Self {
         Options {
             hystart: true,
             re_entry: false,
+            start: Start::Slow,
         }
     }
 }
@@ -149,7 +155,7 @@ impl Group {
         path.acked_since_loss_bytes = path.acked_since_loss_bytes.saturating_add(ack.acked_bytes);
         path.in_recovery &= window.sent_before_recovery(ack.newest_sent);
         let (in_recovery, mss_bytes) = (path.in_recovery, path.mss_bytes as f64);
-        let ended = window.note_round(now, ack);
+        let ended = window.note_round(now, ack, path.rtt, self.options.start);
         let limited = window.is_limited(mss_bytes, ack.app_limited);
 
         controller.on_sample(now, paths, id, ack);
@@ -180,9 +186,12 @@ impl Group {
             return;
         };
         let controller = &mut self.controller;
-        let cwnd_bytes = window.cwnd_bytes;
+        let (start, cwnd_bytes) = (self.options.start, window.cwnd_bytes);
+        let has_slow_start = controller.has_slow_start();
+        let rtt = paths.get(id).and_then(|path| path.rtt);
         let step = match &mut window.resume {
             Some(resume) => resume.on_ack(now, ack, cwnd_bytes, limited),
+            None if has_slow_start && !in_recovery => window.jump(start, now, limited, rtt),
             None => Step::Free,
         };
         match step {
@@ -193,10 +202,9 @@ impl Group {
         if !in_recovery && step == Step::Free {
             if !limited {
                 controller.on_underused(now, paths, id);
-            } else if window.in_slow_start() && controller.has_slow_start() {
+            } else if window.in_slow_start() && has_slow_start {
                 let gain = controller.slow_start_gain(now, paths, id);
-                let rtt = paths.get(id).and_then(|path| path.rtt);
-                window.slow_start(ack, gain, self.options.hystart, rtt);
+                window.slow_start(ack, gain, &self.options, rtt);
             } else {
                 window.cwnd_bytes += controller.increase(now, paths, id, ack);
                 window.stay_in_avoidance();
@@ -204,7 +212,7 @@ impl Group {
         }
 
         if let Some(path) = paths.get_mut(id) {
-            window.publish(path, controller.has_slow_start());
+            window.publish(path, has_slow_start);
         }
     }
 
@@ -261,10 +269,11 @@ impl Group {
         path.congestion_events += 1;
         path.acked_between_losses_bytes = std::mem::take(&mut path.acked_since_loss_bytes);
         window.recovery_started = Some(now);
-        window.re_entry.on_congestion(window.in_slow_start());
+        let fitted_bytes = window.note_congestion(self.options.start, path.rtt);
 
         let floor = MIN_WINDOW_PACKETS * path.mss_bytes as f64;
         let mut kept_bytes = self.controller.decrease(now, paths, id);
+        kept_bytes = kept_bytes.max(fitted_bytes.unwrap_or(0.0));
         if let Some(most_bytes) = window.resume.as_mut().and_then(|r| r.on_congestion(now)) {
             kept_bytes = kept_bytes.min(most_bytes);
         }
@@ -345,6 +354,7 @@ impl Group {
         window.cwnd_bytes = window.cwnd_bytes.min(window.initial_bytes);
         window.re_entry.on_reset();
         window.resume = None;
+        window.begin = Begin::default();
         window.publish(path, self.controller.has_slow_start());
         self.controller.on_path_reset(now, id);
     }

@@ -23,6 +23,7 @@ use super::members::Member;
 use super::members::LEFT_OUT;
 use super::re_entry;
 use super::reno;
+use super::start;
 use super::units::packets;
 use super::Ack;
 use super::Controller;
@@ -47,7 +48,7 @@ pub const ENTRY: Entry = Entry {
         "a path is long and fast (Coupled CUBIC fills it), or congestion must leave the bad \
                  path entirely (OLIA, BALIA)",
     deviations: &[LEFT_OUT],
-    params: &[re_entry::PARAM],
+    params: &[re_entry::PARAM, start::PARAM],
     new: |_| boxed(Lia),
 };
 

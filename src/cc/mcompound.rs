@@ -31,6 +31,7 @@ use super::compound::Thetas;
 use super::compound::PARAMS;
 use super::re_entry;
 use super::shares::Share;
+use super::start;
 use super::units::packets;
 use super::Ack;
 use super::Change;
@@ -71,6 +72,7 @@ pub const ENTRY: Entry = Entry {
         PARAMS[4],
         PARAMS[5],
         re_entry::PARAM,
+        start::PARAM,
     ],
     new: |settings| boxed(MCompound(Rule::new(settings))),
 };

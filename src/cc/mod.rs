@@ -9,6 +9,7 @@
 //! | `group`               | when what is asked: [`Group`]                                    |
 //! | `window`, `hystart`   | a path's slow start, recovery, limits, pacing                    |
 //! | `careful_resume`      | a path that carried much before begins with more                 |
+//! | `start`               | a path begins faster than by doubling, where there is room       |
 //! | `re_entry`            | a slow start that an unlucky loss has ended goes on              |
 //! | `flows`               | what a controller keeps of each path                             |
 //! | `members`, `units`    | which paths are coupled, in packets and seconds                  |
@@ -30,6 +31,7 @@ mod hystart;
 mod members;
 mod re_entry;
 mod shares;
+mod start;
 #[cfg(test)]
 mod testing;
 mod trace;
@@ -56,6 +58,7 @@ pub use flows::Own;
 pub use group::Group;
 pub use group::Options;
 pub use group::Window;
+pub use start::Start;
 pub use trace::Phase;
 pub use trace::Trace;
 
@@ -120,7 +123,12 @@ impl Choice {
     /// What the shared machinery does for it, besides what the transport decides.
     pub fn options(&self) -> Options {
         let re_entry = re_entry::PARAM.name;
+        let start = start::PARAM.name;
         Options {
+            start: match self.settings().has(start) {
+                true => Start::named(self.settings().word(start)),
+                false => Start::Slow,
+            },
             re_entry: self.settings().has(re_entry) && self.settings().word(re_entry) == "on",
             ..Options::default()
         }

@@ -25,6 +25,7 @@ use super::cubic::Growth;
 use super::cubic::C;
 use super::re_entry;
 use super::shares::Share;
+use super::start;
 use super::Ack;
 use super::Change;
 use super::Controller;
@@ -54,7 +55,7 @@ pub const ENTRY: Entry = Entry {
         "the fast recovery over several paths is left out: QUIC acknowledges each path by \
          itself",
     ],
-    params: &[re_entry::PARAM],
+    params: &[re_entry::PARAM, start::PARAM],
     new: |_| boxed(MpCubic),
 };
 

@@ -6,6 +6,7 @@ use super::binomial::Binomial;
 use super::boxed;
 use super::iiad::IIAD;
 use super::re_entry;
+use super::start;
 use super::Entry;
 
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
@@ -24,7 +25,7 @@ pub const ENTRY: Entry = Entry {
          one flow; the decrease is IIAD's",
         "the increase is per round trip, as that of IIAD",
     ],
-    params: &[re_entry::PARAM],
+    params: &[re_entry::PARAM, start::PARAM],
     new: |_| boxed(Binomial::coupled(IIAD)),
 };
 

@@ -31,6 +31,7 @@ mod fairness;
 use super::boxed;
 use super::re_entry;
 use super::reno;
+use super::start;
 use super::units::packets;
 use super::units::secs;
 use super::Ack;
@@ -104,6 +105,7 @@ pub const ENTRY: Entry = Entry {
             "and as a fraction of the minimum RTT: 1/8",
         ),
         re_entry::PARAM,
+        start::PARAM,
     ],
     new: |settings| boxed(MpMtp::new(settings)),
 };

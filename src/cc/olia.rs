@@ -28,6 +28,7 @@ use super::members::Member;
 use super::members::LEFT_OUT;
 use super::re_entry;
 use super::reno;
+use super::start;
 use super::units::packets;
 use super::Ack;
 use super::Controller;
@@ -56,7 +57,7 @@ pub const ENTRY: Entry = Entry {
          window is two packets",
         LEFT_OUT,
     ],
-    params: &[re_entry::PARAM],
+    params: &[re_entry::PARAM, start::PARAM],
     new: |_| boxed(Olia),
 };
 

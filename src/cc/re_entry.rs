@@ -9,7 +9,8 @@
 //! The rule is ours; the signs of a queue and their bounds are those of HyStart++ (RFC 9406).
 //!
 //! *Start*, when all of this holds:
-//! - the slow start of the path ended by a loss, not by delay;
+//! - the slow start of the path ended by a loss, not by delay, and the eight RTT samples before it did
+//!   not show a queue: a short one is full before a whole round trip has met it;
 //! - since then no round trip showed a queue: least RTT of at least eight samples
 //!   RttThresh(min_rtt) above min_rtt. One that does closes the matter for good: the path has found
 //!   what it can carry;

@@ -2,21 +2,28 @@
 //! whether the window is what limits the sender, the bounds, and the pacing rate.
 //!
 //! Sources: RFC 9002 section 7 throughout; HyStart++ (RFC 9406) in the first slow start; `re_entry` for
-//! a slow start that an unlucky loss has ended.
+//! a slow start that an unlucky loss has ended, `start` for how it begins.
 
 use std::time::Duration;
 use std::time::Instant;
 
 use super::careful_resume::CarefulResume;
 use super::careful_resume::Saved;
+use super::careful_resume::Step;
 use super::hystart::HyStart;
 use super::hystart::Verdict;
 use super::re_entry;
 use super::re_entry::ReEntry;
 use super::re_entry::Seen;
+use super::start;
+use super::start::Begin;
+use super::start::Growth;
+use super::start::LongRun;
+use super::start::Start;
 use super::units::secs;
 use super::Ack;
 use super::Change;
+use super::Options;
 use crate::registry::PathState;
 use crate::registry::Rtt;
 use crate::registry::SSTHRESH_UNSET;
@@ -58,6 +65,9 @@ pub(super) struct PathWindow {
     pub re_entry: ReEntry,
     /// Of a path that is known from before.
     pub resume: Option<CarefulResume>,
+    /// What its first packets have shown.
+    pub begin: Begin,
+    long_run: LongRun,
 }
 
 /// RTT samples of one round.
@@ -100,6 +110,8 @@ impl PathWindow {
             hystart: HyStart::default(),
             re_entry: ReEntry::default(),
             resume: None,
+            begin: Begin::default(),
+            long_run: LongRun::default(),
         }
     }
 
@@ -125,7 +137,13 @@ impl PathWindow {
     }
 
     /// Counts the ACK into its round, and returns the RTT samples of a round that it ended.
-    pub fn note_round(&mut self, now: Instant, ack: &Ack) -> Option<Samples> {
+    pub fn note_round(
+        &mut self,
+        now: Instant,
+        ack: &Ack,
+        rtt: Option<Rtt>,
+        start: Start,
+    ) -> Option<Samples> {
         let mut ended = None;
         if self
             .round_started
@@ -136,13 +154,55 @@ impl PathWindow {
             ended = (!first).then_some(samples);
             self.peak_in_flight_bytes = [0, self.peak_in_flight_bytes[0]];
             self.hystart.on_round();
+            if !first {
+                self.begin.on_round(self.cwnd_bytes);
+            }
         }
         let peak = &mut self.peak_in_flight_bytes[0];
         *peak = (*peak).max(ack.in_flight_before_bytes);
         if let Some(sample) = ack.rtt_sample {
             self.samples.add(sample);
+            if let Some(rtt) = &rtt {
+                self.long_run.add(sample, rtt);
+            }
+        }
+        if start != Start::Slow && self.begins() {
+            self.begin.on_ack(now, ack, rtt);
         }
         ended
+    }
+
+    /// In the slow start that the path began with.
+    fn begins(&self) -> bool {
+        self.ssthresh_bytes.is_infinite() && !self.re_entry.grows()
+    }
+
+    /// Lets a path that begins jump, if that is how it does.
+    pub fn jump(&mut self, start: Start, now: Instant, limited: bool, rtt: Option<Rtt>) -> Step {
+        if start != Start::Train || !limited || !self.begins() {
+            return Step::Free;
+        }
+        let to_bytes =
+            rtt.and_then(|rtt| self.begin.jump(self.cwnd_bytes, self.initial_bytes, &rtt));
+        match to_bytes {
+            Some(to_bytes) => {
+                self.resume = Some(CarefulResume::jumped(now, self.cwnd_bytes));
+                Step::Set(to_bytes)
+            }
+            None => Step::Free,
+        }
+    }
+
+    /// A congestion event begins. Returns a window that is left at least, if its first slow start
+    /// grew too little for half to be what fitted.
+    pub fn note_congestion(&mut self, start: Start, rtt: Option<Rtt>) -> Option<f64> {
+        let fitted_bytes = match self.begins() {
+            true => self.begin.fitted(start, self.cwnd_bytes, rtt),
+            false => None,
+        };
+        let unlucky = self.in_slow_start() && !self.long_run.shows_queue();
+        self.re_entry.on_congestion(unlucky);
+        fitted_bytes
     }
 
     /// RFC 9002, section 7.8: an underused window must not grow.
@@ -165,19 +225,47 @@ impl PathWindow {
     }
 
     /// Grows by the acked bytes times `gain`, up to the threshold (RFC 9002, section 7.3.1).
-    pub fn slow_start(&mut self, ack: &Ack, gain: f64, hystart: bool, rtt: Option<Rtt>) {
-        let first = self.ssthresh_bytes.is_infinite();
+    pub fn slow_start(&mut self, ack: &Ack, gain: f64, options: &Options, rtt: Option<Rtt>) {
+        let begins = self.begins();
         let verdict = match self.re_entry.grows() {
             true => Verdict::Grow(re_entry::growth(rtt)),
-            false if hystart && first => self.hystart.on_ack(ack.rtt_sample),
+            false if options.hystart && begins => self.hystart.on_ack(ack.rtt_sample),
             false => Verdict::Grow(1.0),
         };
-        match verdict {
-            Verdict::Grow(fraction) => {
-                let grown = self.cwnd_bytes + ack.acked_bytes as f64 * fraction * gain;
+        let growth = match begins {
+            true => self.begin.growth(
+                options.start,
+                self.cwnd_bytes,
+                &self.seen(options.hystart),
+                rtt,
+            ),
+            false => Growth::by(1.0),
+        };
+        match (verdict, growth) {
+            (
+                Verdict::Grow(fraction),
+                Growth::By {
+                    factor,
+                    extra_bytes,
+                    up_to_bytes,
+                },
+            ) => {
+                let acked_bytes = ack.acked_bytes as f64 * fraction * gain;
+                let plain = self.cwnd_bytes + acked_bytes * factor.min(1.0);
+                let fast = self.cwnd_bytes + acked_bytes * factor + extra_bytes * fraction;
+                let grown = fast.min(up_to_bytes).max(plain);
                 self.cwnd_bytes = grown.min(self.ssthresh_bytes);
             }
-            Verdict::Leave => self.ssthresh_bytes = self.cwnd_bytes,
+            (Verdict::Leave, _) | (_, Growth::Leave) => self.ssthresh_bytes = self.cwnd_bytes,
+        }
+    }
+
+    /// The round trip that goes on, as far as it is known.
+    fn seen(&self, hystart: bool) -> start::Seen {
+        start::Seen {
+            samples: self.samples.count,
+            least: self.samples.min,
+            queue: hystart && self.long_run.shows_queue(),
         }
     }
 
@@ -235,9 +323,13 @@ impl PathWindow {
             true => PACING_GAIN_SLOW_START,
             false => PACING_GAIN,
         };
-        path.pacing_rate_bytes_per_sec = path
-            .rtt
-            .map(|rtt| pacing_rate(self.cwnd_bytes, rtt.smoothed, gain));
+        path.pacing_rate_bytes_per_sec = path.rtt.map(|rtt| {
+            let rate = |gain| pacing_rate(self.cwnd_bytes, rtt.smoothed, gain);
+            match self.begins() {
+                true => self.begin.paced(rate(gain), rate(1.0)),
+                false => rate(gain),
+            }
+        });
     }
 }
 

@@ -90,6 +90,11 @@ fn unlucky_starts() {
 }
 
 #[test]
+fn starts_alone_and_beside_others() {
+    hold("start-");
+}
+
+#[test]
 fn benefits_at_points_of_the_grid() {
     hold("grid-");
 }

@@ -316,29 +316,36 @@ fn a_scenario_written_out_reads_the_same() {
 }
 
 #[test]
-fn re_entries_are_off_where_the_controller_has_them() {
-    let controller = |cc: &str, re_entry: &str| {
-        let text = GOOD.replace("[[flow]]\n", &format!("[[flow]]\n{re_entry}\n"));
+fn what_ours_add_is_off_where_the_controller_has_it() {
+    let controller = |cc: &str, keys: &str| {
+        let text = GOOD.replace("[[flow]]\n", &format!("[[flow]]\n{keys}\n"));
         let set = [("flow.mp.cc".to_owned(), cc.to_owned())];
         let document = Document::parse(Path::new("x.toml"), text, &set, None).unwrap();
         document.cases[0].scenario.flow[0].controller()
     };
-    for (cc, off) in [
-        ("lia", "lia:re-entry=off"),
-        ("mcompound:w_low=0", "mcompound:w_low=0,re-entry=off"),
-        ("lia:re-entry=on", "lia:re-entry=on"),
-        ("uncoupled-cubic", "uncoupled-cubic"),
-        ("cubic", "cubic"),
-        ("dc-ledbat", "dc-ledbat"),
+    for (key, cc, off) in [
+        ("re_entry", "lia", "lia:re-entry=off"),
+        ("re_entry", "mcompound:w_low=0", "mcompound:w_low=0,re-entry=off"),
+        ("re_entry", "lia:re-entry=on", "lia:re-entry=on"),
+        ("re_entry", "uncoupled-cubic", "uncoupled-cubic"),
+        ("re_entry", "cubic", "cubic"),
+        ("re_entry", "dc-ledbat", "dc-ledbat"),
+        ("fast_start", "lia", "lia:start=slow"),
+        ("fast_start", "mcompound:w_low=0", "mcompound:w_low=0,start=slow"),
+        ("fast_start", "lia:start=rho", "lia:start=rho"),
+        ("fast_start", "uncoupled-cubic", "uncoupled-cubic"),
+        ("fast_start", "dc-ledbat", "dc-ledbat"),
     ] {
-        assert_eq!(controller(cc, "re_entry = false"), off);
-        assert_eq!(controller(cc, "re_entry = true"), cc);
+        assert_eq!(controller(cc, &format!("{key} = false")), off);
+        assert_eq!(controller(cc, &format!("{key} = true")), cc);
         assert_eq!(controller(cc, ""), cc);
     }
+    let both = "re_entry = false\nfast_start = false";
+    assert_eq!(controller("lia", both), "lia:re-entry=off,start=slow");
 }
 
 #[test]
-fn the_papers_scenarios_have_no_re_entries() {
+fn the_papers_scenarios_have_nothing_of_ours() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/scenarios/papers");
     let mut off = 0;
     for entry in fs::read_dir(folder).unwrap() {
@@ -351,9 +358,11 @@ fn the_papers_scenarios_have_no_re_entries() {
             // Either it says so, or its controller has no such parameter.
             let cc = flow.controller();
             let separator = if cc.contains(':') { ',' } else { ':' };
-            let once_more = format!("{cc}{separator}re-entry=off");
-            let error = quiche::check_cc_algorithm_name(&once_more);
-            assert!(error.is_err(), "{}: {cc}", path.display());
+            for parameter in ["re-entry=off", "start=slow"] {
+                let once_more = format!("{cc}{separator}{parameter}");
+                let error = quiche::check_cc_algorithm_name(&once_more);
+                assert!(error.is_err(), "{}: {cc}", path.display());
+            }
             off += u32::from(flow.controller() != flow.cc);
         }
     }

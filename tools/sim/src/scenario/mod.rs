@@ -242,6 +242,10 @@ pub struct Flow {
     /// is `re-entry=off` for those of `cc` that have it.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub re_entry: bool,
+    /// Paths of coupled controllers may begin faster than by doubling. False is `start=slow` for those
+    /// of `cc` that have it.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub fast_start: bool,
     /// What the sender's congestion controller derives its decisions from becomes a series and
     /// metrics.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -400,14 +404,17 @@ fn is_yes(value: &bool) -> bool {
 }
 
 impl Flow {
-    /// `cc` as the transport takes it, with `re_entry`.
+    /// `cc` as the transport takes it, with `re_entry` and `fast_start`.
     pub fn controller(&self) -> String {
-        let separator = if self.cc.contains(':') { ',' } else { ':' };
-        let off = format!("{}{separator}re-entry=off", self.cc);
-        match !self.re_entry && quiche::check_cc_algorithm_name(&off).is_ok() {
-            true => off,
-            false => self.cc.clone(),
+        let mut cc = self.cc.clone();
+        for (wanted, off) in [(self.re_entry, "re-entry=off"), (self.fast_start, "start=slow")] {
+            let separator = if cc.contains(':') { ',' } else { ':' };
+            let without = format!("{cc}{separator}{off}");
+            if !wanted && quiche::check_cc_algorithm_name(&without).is_ok() {
+                cc = without;
+            }
         }
+        cc
     }
 }
 
