@@ -12,6 +12,7 @@ use quiche::ConnectionId;
 use crate::conn_key::ConnKey;
 use crate::error::CloseReason;
 use crate::multipath;
+use crate::returning::Returning;
 use crate::socket::BufferPool;
 use crate::socket::Train;
 use crate::socket::MAX_TRAIN_BYTES;
@@ -83,6 +84,9 @@ pub struct Conn {
 
     /// Set when the driver itself gives up.
     pub(crate) verdict: Option<CloseReason>,
+
+    /// What is remembered of its paths (servers only).
+    pub(crate) returning: Option<Box<Returning>>,
 }
 
 impl Conn {

@@ -14,6 +14,7 @@
 //! The token also shows that the client was reached at these addresses, for some time: a server that asks for that in
 //! Retry packets need not ask. It is valid for each address that the connection had validated (RFC 10069, section 3.1.3).
 
+use std::fmt;
 use std::net::IpAddr;
 use std::net::Ipv6Addr;
 use std::sync::atomic::AtomicU64;
@@ -80,6 +81,16 @@ pub enum Refusal {
     Expired,
     /// A connection has resumed with it, or more was seen of these addresses since.
     Used,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Refusal::Unknown => "nothing is known of its addresses",
+            Refusal::Expired => "what is known of it is too old",
+            Refusal::Used => "what is known of it was used, or replaced",
+        })
+    }
 }
 
 /// A token that was sealed here, or by a server with the same key.
@@ -208,6 +219,12 @@ impl<S: AsRef<[AtomicU64]>> Keeper<S> {
             .compare_exchange(token.id, 0, Ordering::AcqRel, Ordering::Relaxed)
             .map(|_| memory)
             .map_err(|_| Refusal::Used)
+    }
+
+    /// What was seen of a path with these addresses has turned out wrong.
+    pub fn forget(&self, peer: IpAddr, local: IpAddr) {
+        let pair = self.hash(&[peer, local]);
+        self.slot(pair).store(0, Ordering::Release);
     }
 
     /// One for each pair of addresses, the largest windows first. Paths with the same addresses are one to us: the
@@ -421,6 +438,19 @@ mod tests {
             Err(Refusal::Expired)
         );
         assert!(take(&keeper, &second, "198.51.100.1", HOUR).is_ok());
+    }
+
+    #[test]
+    fn what_turned_out_wrong_is_forgotten() {
+        let keeper = keeper(1);
+        let paths = [path("198.51.100.1", 400_000), path("198.51.100.2", 300_000)];
+        let token = keeper.token(&paths, NOW).unwrap();
+        keeper.forget(ip("198.51.100.1"), ip("192.0.2.1"));
+        assert_eq!(
+            take(&keeper, &token, "198.51.100.1", HOUR),
+            Err(Refusal::Used)
+        );
+        assert_eq!(take(&keeper, &token, "198.51.100.2", HOUR), Ok(300_000));
     }
 
     #[test]

@@ -104,6 +104,7 @@ impl Table {
             handshake_timeout: Duration::ZERO,
             last_recv_error: None,
             verdict: None,
+            returning: None,
         });
         key
     }
@@ -153,7 +154,15 @@ impl Table {
         let header = Header::from_slice(datagram, CID_BYTES).ok()?;
 
         match listener.judge(&header, datagram.len(), from, to, self.conns.len()) {
-            Verdict::Accept { quic, cids } => Some(self.insert(*quic, from, &cids).index),
+            Verdict::Accept {
+                quic,
+                cids,
+                returning,
+            } => {
+                let index = self.insert(*quic, from, &cids).index;
+                self.conns[index].returning = returning;
+                Some(index)
+            }
             Verdict::Reply(data) => {
                 self.replies.push((to, from, data));
                 None

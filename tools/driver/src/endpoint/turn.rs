@@ -21,6 +21,7 @@ impl Endpoint {
     /// Lets the application and the send loop at every connection that has
     /// something to do.
     pub(super) fn serve(&mut self, app: &mut impl App) {
+        let tokens = self.table.listener.as_ref().and_then(|l| l.tokens.clone());
         for key in std::mem::take(&mut self.table.dirty) {
             let Some(conn) = self.table.get_mut(key) else {
                 continue;
@@ -28,6 +29,9 @@ impl Endpoint {
             conn.is_dirty = false;
 
             while let Some(event) = conn.quic.path_event_next() {
+                if let (Some(tokens), Some(returning)) = (&tokens, &mut conn.returning) {
+                    returning.on_event(tokens, &mut conn.quic, &event);
+                }
                 if let Some(manager) = &mut conn.manager {
                     if let Some(fact) = multipath::fact(&event) {
                         manager.on_event(Instant::now(), fact);
@@ -40,6 +44,12 @@ impl Endpoint {
             if conn.quic.is_established() {
                 conn.handshake_deadline = None;
                 conn.tell_agreed();
+            }
+            if let (Some(tokens), Some(returning)) = (&tokens, &mut conn.returning) {
+                returning.tell(tokens, &mut conn.quic, Instant::now());
+                for (path_id, outcome) in std::mem::take(&mut returning.news) {
+                    app.on_resumption(conn, path_id, outcome);
+                }
             }
             app.on_progress(conn);
 

@@ -3,19 +3,23 @@
 
 mod args;
 mod paths;
+mod remembered;
 pub mod response;
 pub mod url;
 
+use std::collections::HashMap;
 use std::time::Duration;
 use std::time::Instant;
 
 use ::url::Url;
+use mpq_decision::paths::Pair;
 use mpq_driver::h3::client::Client;
 use mpq_driver::h3::client::Request;
 use mpq_driver::h3::client::RequestId;
 use mpq_driver::h3::client::ResponseSink;
 use mpq_driver::Conn;
 use mpq_driver::ConnKey;
+use mpq_driver::Resumption;
 
 use crate::exit::code_of;
 use crate::exit::describe;
@@ -24,10 +28,12 @@ use crate::exit::INTERRUPTED;
 use crate::exit::LOCAL;
 use crate::exit::NETWORK;
 use crate::exit::USAGE;
+use crate::report::ConnReport;
 use crate::signals::StopRequests;
 
 pub use args::ClientArgs;
 pub use paths::PathLog;
+use remembered::Remembered;
 
 /// How often paths are sampled.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
@@ -35,6 +41,9 @@ const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 /// How long an attempt that has heard from the server is waited for although a
 /// later one has succeeded.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What `early_data_reason` says of 0-RTT that the server took.
+const EARLY_DATA_ACCEPTED: u32 = 2;
 
 /// The connections of one run of a command.
 pub struct Session<'a> {
@@ -44,6 +53,16 @@ pub struct Session<'a> {
     began: Instant,
     log: PathLog,
     next_sample: Instant,
+    remembered: Option<Remembered>,
+    origins: Vec<Origin>,
+}
+
+/// A connection, and the server it is to.
+struct Origin {
+    key: ConnKey,
+    pair: Pair,
+    is_early: bool,
+    report: ConnReport,
 }
 
 impl<'a> Session<'a> {
@@ -61,6 +80,11 @@ impl<'a> Session<'a> {
             began,
             log: PathLog::new(began),
             next_sample: began + SAMPLE_INTERVAL,
+            remembered: match &args.session {
+                Some(file) => Some(Remembered::read(file)?),
+                None => None,
+            },
+            origins: Vec::new(),
         })
     }
 
@@ -87,17 +111,19 @@ impl<'a> Session<'a> {
             given => given.to_vec(),
         };
         let host = url::host_name(url);
-        let resumed = self
-            .args
-            .session_file
+        let server = format!("{host}:{}", url.port().unwrap_or(443));
+        let mut resumption = self
+            .remembered
             .as_ref()
-            .and_then(|file| std::fs::read(file).ok());
+            .map(|remembered| remembered.resumption(&server))
+            .unwrap_or_default();
 
         let pairs = self.client.handshake_pairs(&remotes);
         self.check_named()?;
         let mut pairs = pairs?.into_iter();
         let delay = Duration::from_millis(self.args.attempt_delay);
         let mut attempts: Vec<ConnKey> = Vec::new();
+        let mut pair_of: HashMap<ConnKey, Pair> = HashMap::new();
         let mut next_attempt = Instant::now();
         let mut patience = None;
         let mut failure = None;
@@ -114,9 +140,23 @@ impl<'a> Session<'a> {
             if Instant::now() >= next_attempt && !self.is_answered(&attempts) {
                 if let Some(pair) = pairs.next() {
                     log::debug!("trying {} from {}", pair.remote, pair.local.ip);
-                    let session = resumed.clone();
-                    match self.client.connect_over(&host, pair, &remotes, session) {
-                        Ok(key) => attempts.push(key),
+                    let with = Resumption {
+                        session: resumption.session.clone(),
+                        // For one connection, and the others for nobody to follow.
+                        token: resumption.token.take(),
+                    };
+                    match self.client.connect_over(&host, pair, &remotes, Some(with)) {
+                        Ok(key) => {
+                            attempts.push(key);
+                            pair_of.insert(key, pair);
+                            if let Some(remembered) = &mut self.remembered {
+                                remembered.token_is_used(&server);
+                            }
+                            if attempts.len() == 1 && self.goes_early(&server, key, &pair)? {
+                                self.follow(server, key, pair, true);
+                                return Ok(key);
+                            }
+                        }
                         Err(e) => {
                             failure = Some(e.into());
                             continue;
@@ -142,13 +182,47 @@ impl<'a> Session<'a> {
                         let _ = conn.quic.close(true, 0x100, b"");
                     }
                 }
-                self.log.follow(winner);
                 self.note_single_path(winner);
+                self.follow(server, winner, pair_of[&winner], false);
                 return Ok(winner);
             }
             let until = (pairs.len() > 0).then_some(next_attempt);
             self.step(until.into_iter().chain(patience).min())?;
         }
+    }
+
+    /// Whether the request can go with the first packets: where everything is as it was the last time, no other
+    /// address needs to be tried.
+    fn goes_early(&mut self, server: &str, key: ConnKey, pair: &Pair) -> Result<bool, Failure> {
+        let remembered = self.remembered.as_ref();
+        if !remembered.is_some_and(|remembered| remembered.is_same_network(server, pair)) {
+            return Ok(false);
+        }
+        self.step(Some(Instant::now()))?;
+        let conn = self.client.conn(key);
+        Ok(conn.is_some_and(|conn| conn.quic.is_in_early_data()))
+    }
+
+    fn follow(&mut self, server: String, key: ConnKey, pair: Pair, is_early: bool) {
+        self.log.follow(key);
+        self.origins.push(Origin {
+            key,
+            pair,
+            is_early,
+            report: ConnReport {
+                server,
+                resumed: false,
+                early_data: None,
+            },
+        });
+    }
+
+    /// What is to be said of each connection.
+    pub fn connections(&self) -> Vec<ConnReport> {
+        self.origins
+            .iter()
+            .map(|origin| origin.report.clone())
+            .collect()
     }
 
     fn is_established(&self, key: ConnKey) -> bool {
@@ -244,28 +318,45 @@ impl<'a> Session<'a> {
     /// Samples the paths now.
     pub fn sample(&mut self) {
         self.log.sample(&self.client);
+        for origin in &mut self.origins {
+            let conn = self.client.conn(origin.key);
+            if let Some(conn) = conn.filter(|conn| conn.quic.is_established()) {
+                origin.report.resumed = conn.quic.is_resumed();
+                origin.report.early_data =
+                    origin
+                        .is_early
+                        .then(|| match conn.quic.early_data_reason() {
+                            EARLY_DATA_ACCEPTED => "accepted",
+                            _ => "rejected",
+                        });
+            }
+        }
     }
 
-    /// Ends the connections, and keeps the TLS session if that is asked for.
+    /// Ends the connections, and keeps what they leave if that is asked for.
     pub fn close(&mut self) {
-        self.keep_tls_session();
+        self.remember();
         // A server that is not told waits for its idle timeout, no more.
         let _ = self.client.close();
     }
 
-    fn keep_tls_session(&self) {
-        let Some(file) = &self.args.session_file else {
+    fn remember(&mut self) {
+        let Some(remembered) = &mut self.remembered else {
             return;
         };
-        let session = self
-            .log
-            .keys()
-            .filter_map(|key| self.client.conn(key))
-            .find_map(|conn| conn.quic.session());
-        if let Some(session) = session {
-            if let Err(e) = std::fs::write(file, session) {
-                eprintln!("mpq: cannot write {}: {e}", file.display());
+        for origin in &self.origins {
+            let conn = self.client.conn(origin.key);
+            if let Some(conn) = conn.filter(|conn| conn.quic.is_established()) {
+                let left = Resumption {
+                    session: conn.quic.session().map(<[u8]>::to_vec),
+                    token: conn.quic.next_token().map(<[u8]>::to_vec),
+                };
+                remembered.keep(&origin.report.server, &origin.pair, &left);
             }
+        }
+        if let Err(failure) = remembered.write() {
+            // The files are there, whatever becomes of the next run.
+            eprintln!("mpq: {}", failure.message.unwrap_or_default());
         }
     }
 }
