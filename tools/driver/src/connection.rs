@@ -7,12 +7,14 @@ use std::time::Instant;
 use mpq_decision::paths::Event;
 use mpq_decision::paths::Manager;
 use mpq_decision::paths::Unused;
+use mpq_returning::Memory;
+use mpq_returning::Refusal;
+use mpq_returning::Returning;
 use quiche::ConnectionId;
 
 use crate::conn_key::ConnKey;
 use crate::error::CloseReason;
 use crate::multipath;
-use crate::returning::Returning;
 use crate::socket::BufferPool;
 use crate::socket::Train;
 use crate::socket::MAX_TRAIN_BYTES;
@@ -87,6 +89,9 @@ pub struct Conn {
 
     /// What is remembered of its paths (servers only).
     pub(crate) returning: Option<Box<Returning>>,
+
+    /// What came of paths that the client's token might have been for, to be told.
+    pub(crate) resumptions: Vec<(u64, Result<Memory, Refusal>)>,
 }
 
 impl Conn {

@@ -5,7 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mpq_returning::since_epoch;
 use mpq_returning::table;
+use mpq_returning::Memory;
+use mpq_returning::Refusal;
+use mpq_returning::Returning;
 use mpq_returning::TOKEN_BYTES;
 use quiche::ConnectionId;
 use quiche::Header;
@@ -15,10 +19,7 @@ use crate::cid::fill_random;
 use crate::cid::random_cid;
 use crate::cid::EndpointKey;
 use crate::cid::CID_BYTES;
-use crate::returning::since_epoch;
 use crate::returning::Keeper;
-use crate::returning::Returning;
-use crate::returning::Tokens;
 
 /// Bytes of the token that ends a stateless reset.
 const RESET_TOKEN_BYTES: usize = 16;
@@ -62,6 +63,8 @@ pub(crate) enum Verdict {
         quic: Box<quiche::Connection>,
         cids: [ConnectionId<'static>; 2],
         returning: Option<Box<Returning>>,
+        /// Of its first path.
+        resumption: Option<Result<Memory, Refusal>>,
     },
 
     /// Send this back.
@@ -76,7 +79,7 @@ pub(crate) struct Listener {
     pub options: ListenOptions,
     /// False once the server is stopping.
     pub is_accepting: bool,
-    pub tokens: Option<Arc<Tokens>>,
+    pub keeper: Option<Arc<Keeper>>,
 }
 
 impl Listener {
@@ -85,19 +88,13 @@ impl Listener {
         let lifetime = options.remember.unwrap_or_default();
         let keeper = needs_tokens
             .then(|| Keeper::new(&options.key.derived(b"tokens"), table(), lifetime))
-            .flatten();
-        let tokens = keeper.map(|keeper| {
-            Arc::new(Tokens {
-                keeper,
-                lifetime: options.remember,
-                retry: options.retry,
-            })
-        });
+            .flatten()
+            .map(Arc::new);
         Listener {
             config,
             options,
             is_accepting: true,
-            tokens,
+            keeper,
         }
     }
 
@@ -137,11 +134,11 @@ impl Listener {
         let key = &self.options.key;
         let token = header.token.as_deref().unwrap_or_default();
         let now = since_epoch();
-        let tokens = self.tokens.as_deref();
-        let earlier = tokens.and_then(|tokens| tokens.keeper.open(token, now));
-        let is_verified = tokens
+        let keeper = self.keeper.as_deref();
+        let earlier = keeper.and_then(|keeper| keeper.open(token, now));
+        let is_verified = keeper
             .zip(earlier.as_ref())
-            .is_some_and(|(tokens, earlier)| tokens.keeper.validates(earlier, from.ip()));
+            .is_some_and(|(keeper, earlier)| keeper.validates(earlier, from.ip()));
 
         let (scid, original_dcid) = if !self.options.retry || is_verified {
             (random_cid(), None)
@@ -174,12 +171,16 @@ impl Listener {
                     // An error on clients only.
                     let _ = quic.set_peer_address_verified();
                 }
-                let returning =
-                    tokens.map(|tokens| Box::new(tokens.begin(&mut quic, earlier, from, to)));
+                let mut returning = keeper.map(|_| Box::new(Returning::new(earlier)));
+                let (peer, local) = (from.ip(), to.ip());
+                let resumption = keeper
+                    .zip(returning.as_mut())
+                    .and_then(|(keeper, new)| new.begin_path(keeper, &mut quic, 0, peer, local));
                 Verdict::Accept {
                     quic: Box::new(quic),
                     cids: [scid.into_owned(), header.dcid.clone().into_owned()],
                     returning,
+                    resumption,
                 }
             }
             Err(e) => {

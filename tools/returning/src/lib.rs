@@ -14,6 +14,8 @@
 //! The token also shows that the client was reached at these addresses, for some time: a server that asks for that in
 //! Retry packets need not ask. It is valid for each address that the connection had validated (RFC 10069, section 3.1.3).
 
+mod connection;
+
 use std::fmt;
 use std::net::IpAddr;
 use std::net::Ipv6Addr;
@@ -25,6 +27,9 @@ use boring::hash::hmac_sha256;
 use boring::symm::decrypt_aead;
 use boring::symm::encrypt_aead;
 use boring::symm::Cipher;
+
+pub use connection::since_epoch;
+pub use connection::Returning;
 
 /// Length of every token, in bytes, so that it says nothing of what is in it, and others can be told from it.
 pub const TOKEN_BYTES: usize = NONCE_BYTES + PLAIN_BYTES + TAG_BYTES;
@@ -123,7 +128,8 @@ pub fn table() -> Box<[AtomicU64]> {
 }
 
 impl<S: AsRef<[AtomicU64]>> Keeper<S> {
-    /// Tokens are sealed with what is derived from `key`, and what is in them is good for `lifetime`. `None` if the
+    /// Tokens are sealed with what is derived from `key`, and what is in them is good for `lifetime`: with zero they
+    /// stand for addresses only. `None` if the
     /// system has no cryptography, or `slots` no power of two.
     pub fn new(key: &[u8; 32], slots: S, lifetime: Duration) -> Option<Self> {
         let derive = |label: &[u8]| hmac_sha256(key, label).ok();
@@ -212,7 +218,7 @@ impl<S: AsRef<[AtomicU64]>> Keeper<S> {
             .and_then(|entry| entry.memory)
             .ok_or(Refusal::Unknown)?;
         memory.age += token.age;
-        if memory.age > self.lifetime {
+        if memory.age > self.lifetime || self.lifetime.is_zero() {
             return Err(Refusal::Expired);
         }
         self.slot(pair)

@@ -105,6 +105,7 @@ impl Table {
             last_recv_error: None,
             verdict: None,
             returning: None,
+            resumptions: Vec::new(),
         });
         key
     }
@@ -158,9 +159,12 @@ impl Table {
                 quic,
                 cids,
                 returning,
+                resumption,
             } => {
                 let index = self.insert(*quic, from, &cids).index;
-                self.conns[index].returning = returning;
+                let conn = &mut self.conns[index];
+                conn.returning = returning;
+                conn.resumptions = resumption.map(|outcome| (0, outcome)).into_iter().collect();
                 Some(index)
             }
             Verdict::Reply(data) => {
