@@ -15,6 +15,7 @@ use common::json;
 use common::relay::Relay;
 use common::run;
 use common::sha256;
+use common::signal;
 use common::stderr;
 use common::until;
 use common::Dirs;
@@ -98,7 +99,10 @@ const REMEMBERS: [&str; 4] = ["--cc", "olia", "--remember", "600"];
 
 #[test]
 fn both_paths_resume_where_they_are_known() {
-    let visits = Visits::new(&REMEMBERS);
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.csv");
+    let traces = ["--cc-trace", trace.to_str().unwrap()];
+    let visits = Visits::new(&[&REMEMBERS[..], &traces[..]].concat());
     let first = visits.get("file.bin", &[]);
     assert_eq!(first["connections"][0]["resumed"], false);
     assert_eq!(visits.said_of(0, ""), 0);
@@ -123,6 +127,20 @@ fn both_paths_resume_where_they_are_known() {
         visits.said_of(0, "begins anew: what is known of it was used") == 1
     });
     assert_eq!(visits.said_of(0, "resumes: "), 1);
+
+    // And the first path of the second visit went on with half of what was remembered.
+    let log = visits.server.log();
+    let remembered = log.split("path 0 resumes: ").nth(1).unwrap();
+    let remembered: u64 = remembered.split(' ').next().unwrap().parse().unwrap();
+    signal(&visits.server.child, "TERM");
+    until("the trace is whole", || {
+        let trace = std::fs::read_to_string(&trace).unwrap();
+        let jumps = |row: &str| {
+            let fields: Vec<&str> = row.split(',').collect();
+            fields[2] == "0" && fields[4] == "acked" && fields[6] == (remembered / 2).to_string()
+        };
+        trace.lines().any(jumps)
+    });
 }
 
 #[test]

@@ -37,8 +37,11 @@ pub struct Returning {
     next_look: Option<Instant>,
 }
 
+#[derive(Clone, Copy)]
 struct Known {
     path_id: u64,
+    /// The client's address, and ours. A path that gets others is another one.
+    pair: (IpAddr, IpAddr),
     memory: Memory,
     since: Instant,
     /// It was in the token, and this connection has seen too little to say it itself.
@@ -72,6 +75,7 @@ impl Returning {
                 .ok()?;
             self.paths.push(Known {
                 path_id,
+                pair: (peer, local),
                 memory,
                 since: Instant::now(),
                 is_inherited: true,
@@ -123,37 +127,41 @@ impl Returning {
         now: Instant,
     ) -> Vec<(u64, Path)> {
         let mut paths = Vec::new();
-        for stats in quic.path_stats().filter(|stats| stats.active) {
-            let (path_id, local, peer) = (stats.path_id, stats.local_addr, stats.peer_addr);
-            if !quic.is_path_validated(local, peer).unwrap_or(false) {
+        let before = std::mem::take(&mut self.paths);
+        for stats in quic.path_stats() {
+            let path_id = stats.path_id;
+            let pair = (stats.peer_addr.ip(), stats.local_addr.ip());
+            let known = before
+                .iter()
+                .find(|known| known.path_id == path_id && known.pair == pair)
+                .copied();
+            let is_validated = quic.is_path_validated(stats.local_addr, stats.peer_addr);
+            if !stats.active || !is_validated.unwrap_or(false) {
+                self.paths.extend(known);
                 continue;
             }
-            let known = self.paths.iter().position(|known| known.path_id == path_id);
-            let before = known.map(|index| self.paths.swap_remove(index));
             let observed = quic.observed_path(path_id);
-            let is_refuted = before
-                .as_ref()
-                .is_some_and(|known| known.is_inherited && stats.lost > 0);
-            if is_refuted && observed.is_none() {
-                keeper.forget(peer.ip(), local.ip());
-            } else if let Some(known) =
-                Known::updated(before, path_id, observed, stats.cwnd as u64, now)
-            {
-                self.paths.push(known);
-            }
+            let is_inherited = known.is_some_and(|known| known.is_inherited);
+            let known = if is_inherited && observed.is_none() && stats.lost > 0 {
+                keeper.forget(pair.0, pair.1);
+                None
+            } else {
+                Known::updated(known, path_id, pair, observed, stats.cwnd as u64, now)
+            };
+            self.paths.extend(known);
 
-            let known = self.paths.iter().find(|known| known.path_id == path_id);
             let memory = known
                 .filter(|known| !known.is_inherited || stats.sent_bytes > known.memory.window_bytes)
                 .map(|known| Memory {
                     age: known.memory.age + now.saturating_duration_since(known.since),
                     ..known.memory
                 });
+            let (peer, local) = pair;
             paths.push((
                 path_id,
                 Path {
-                    peer: peer.ip(),
-                    local: local.ip(),
+                    peer,
+                    local,
                     memory,
                 },
             ));
@@ -187,6 +195,7 @@ impl Known {
     fn updated(
         before: Option<Known>,
         path_id: u64,
+        pair: (IpAddr, IpAddr),
         observed: Option<(u64, Duration)>,
         cwnd_bytes: u64,
         now: Instant,
@@ -197,6 +206,7 @@ impl Known {
                 let before_bytes = own.map_or(0, |known| known.memory.window_bytes.min(cwnd_bytes));
                 Some(Known {
                     path_id,
+                    pair,
                     memory: Memory {
                         window_bytes: window_bytes.max(before_bytes),
                         rtt,
@@ -237,20 +247,30 @@ mod tests {
     const RTT: Duration = Duration::from_millis(50);
 
     fn own(window_bytes: u64, now: Instant) -> Option<Known> {
-        Known::updated(None, 0, Some((window_bytes, RTT)), u64::MAX, now)
+        updated(None, Some((window_bytes, RTT)), u64::MAX, now)
+    }
+
+    fn updated(
+        before: Option<Known>,
+        observed: Option<(u64, Duration)>,
+        cwnd_bytes: u64,
+        now: Instant,
+    ) -> Option<Known> {
+        let address = IpAddr::from([192, 0, 2, 1]);
+        Known::updated(before, 0, (address, address), observed, cwnd_bytes, now)
     }
 
     #[test]
     fn who_sends_less_for_a_while_does_not_know_less() {
         let now = Instant::now();
-        let known = Known::updated(own(400_000, now), 0, Some((20_000, RTT)), 500_000, now);
+        let known = updated(own(400_000, now), Some((20_000, RTT)), 500_000, now);
         assert_eq!(known.unwrap().memory.window_bytes, 400_000);
         // A window that was reduced, whether or not slow start begins again.
         for observed in [Some((20_000, RTT)), None] {
-            let known = Known::updated(own(400_000, now), 0, observed, 100_000, now);
+            let known = updated(own(400_000, now), observed, 100_000, now);
             assert_eq!(known.unwrap().memory.window_bytes, 100_000);
         }
-        let known = Known::updated(own(400_000, now), 0, Some((600_000, RTT)), 700_000, now);
+        let known = updated(own(400_000, now), Some((600_000, RTT)), 700_000, now);
         assert_eq!(known.unwrap().memory.window_bytes, 600_000);
     }
 
@@ -263,10 +283,10 @@ mod tests {
             known.memory.age = Duration::from_secs(7);
             Some(known)
         };
-        let known = Known::updated(inherited(), 0, None, 15_000, now).unwrap();
+        let known = updated(inherited(), None, 15_000, now).unwrap();
         assert_eq!(known.memory.window_bytes, 400_000);
         assert_eq!(known.memory.age, Duration::from_secs(7));
-        let known = Known::updated(inherited(), 0, Some((90_000, RTT)), 500_000, now).unwrap();
+        let known = updated(inherited(), Some((90_000, RTT)), 500_000, now).unwrap();
         assert_eq!(known.memory.window_bytes, 90_000);
         assert_eq!(known.memory.age, Duration::ZERO);
         assert!(!known.is_inherited);
