@@ -11,17 +11,19 @@
 //!                                                       +---------------------------------+
 //! ```
 //!
-//! Sections are those of draft-ietf-tsvwg-careful-resume; they were not compared with the RFC as published.
+//! Sections are those of draft-ietf-tsvwg-careful-resume-24, which became the RFC.
 //!
 //! | RFC 9959           | here                                             | section |
 //! |--------------------|--------------------------------------------------|---------|
 //! | saved_cwnd, _rtt   | [`Saved`]                                        | 3.1     |
 //! | jump_cwnd          | saved_cwnd/2                                     | 3.3     |
-//! | PipeSize           | `pipe_bytes`: window at the jump, and all acked since | 3.3 |
-//! | unvalidated packets | those sent between the jump and its first ack   | 3.4     |
+//! | PipeSize           | `pipe_bytes`: in flight at the jump, and all acked since | 3.3 |
+//! | unvalidated packets | those sent between the jump and the end of its phase | 3.3 |
 //!
 //! The jump is paced with cwnd/srtt; slow start's gain of 2 would send half a window at twice the
-//! rate that was seen. Packets are told apart by when they were sent.
+//! rate that was seen. Packets are told apart by when they were sent. Where the phase of the jump
+//! ends, the window is what is in flight and grows by what this very ACK acked, which is what was in
+//! flight before it.
 
 use std::time::Duration;
 use std::time::Instant;
@@ -33,6 +35,12 @@ const LEAST_INITIAL_WINDOWS: f64 = 4.0;
 
 /// Part of the saved window that the jump goes to (section 3.3).
 const JUMP: f64 = 0.5;
+
+/// Part of PipeSize that slow start may go to after a retreat (section 3.5).
+const BETA: f64 = 0.5;
+
+/// An initial window has so many packets (RFC 9002, section 7.2), which tells how long one is.
+const INITIAL_PACKETS: f64 = 10.0;
 
 /// An RTT beyond so many saved ones is that of another path (section 4.2.1).
 const MOST_SAVED_RTTS: u32 = 10;
@@ -47,9 +55,10 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// Whether an RTT sample can be one of the path: half of it to ten times (section 4.2.1).
+    /// Whether an RTT sample can be one of the path: more than half of it, and up to ten times
+    /// (sections 3.2 and 4.2.1).
     fn fits(&self, sample: Duration) -> bool {
-        2 * sample >= self.rtt && sample <= MOST_SAVED_RTTS * self.rtt
+        2 * sample > self.rtt && sample <= MOST_SAVED_RTTS * self.rtt
     }
 
     /// Whether the window is worth remembering, or using (section 3.1).
@@ -136,12 +145,12 @@ impl CarefulResume {
     /// Packets were acked while the window was `cwnd_bytes`; `limited`: it limited the sender.
     pub fn on_ack(&mut self, now: Instant, ack: &Ack, cwnd_bytes: f64, limited: bool) -> Step {
         let acked_bytes = ack.acked_bytes as f64;
+        let fits = ack.rtt_sample.is_none_or(|sample| self.saved.fits(sample));
+        let before_bytes = ack.in_flight_before_bytes as f64;
+        let flight_bytes = (before_bytes - acked_bytes).max(0.0);
         match self.phase {
             Phase::Reconnaissance => {
-                if ack
-                    .rtt_sample
-                    .is_some_and(|sample| !self.saved.fits(sample))
-                {
+                if !fits {
                     self.phase = Phase::Normal;
                     return Step::Free;
                 }
@@ -151,19 +160,30 @@ impl CarefulResume {
                     self.phase = Phase::Normal;
                 } else if self.acked_bytes >= self.initial_bytes && limited {
                     self.phase = Phase::Unvalidated { since: now };
-                    self.pipe_bytes = cwnd_bytes;
+                    self.pipe_bytes = flight_bytes;
                     return Step::Set(jump_bytes);
                 }
                 Step::Free
             }
             Phase::Unvalidated { since } => {
                 self.pipe_bytes += acked_bytes;
-                if ack.newest_sent <= since {
+                if !fits {
+                    self.phase = Phase::Retreat { last_sent: now };
+                    return Step::Set(cwnd_bytes.min(self.pipe_bytes / 2.0));
+                }
+                let packet_bytes = self.initial_bytes / INITIAL_PACKETS;
+                let is_all_sent = before_bytes > cwnd_bytes - packet_bytes;
+                let waited = now.saturating_duration_since(since);
+                let is_over = ack.rtt_sample.is_some_and(|sample| waited > sample);
+                if ack.newest_sent <= since && !is_all_sent && !is_over {
                     return Step::Hold;
                 }
+                if flight_bytes < self.initial_bytes || flight_bytes <= self.pipe_bytes {
+                    self.phase = Phase::Normal;
+                    return Step::Set(cwnd_bytes.min(self.pipe_bytes.max(self.initial_bytes)));
+                }
                 self.phase = Phase::Validating { last_sent: now };
-                let flight_bytes = ack.in_flight_before_bytes as f64;
-                Step::Set(flight_bytes.max(self.pipe_bytes).min(cwnd_bytes))
+                Step::Set(cwnd_bytes.min(before_bytes))
             }
             Phase::Validating { last_sent } => {
                 self.pipe_bytes += acked_bytes;
@@ -178,7 +198,7 @@ impl CarefulResume {
                     return Step::Hold;
                 }
                 self.phase = Phase::Normal;
-                Step::Threshold(self.pipe_bytes)
+                Step::Threshold(BETA * self.pipe_bytes)
             }
             Phase::Normal => Step::Free,
         }
@@ -252,20 +272,20 @@ mod tests {
             rule.on_ack(t + 150 * MS, &old, 200_000.0, false),
             Step::Hold
         );
-        // The first one after it: the window is what is in flight, as not all of it was used.
+        // The first one after it: the window is what was in flight, as not all of it was used.
         let new = ack(1_000, t + 101 * MS, 100 * MS, 180_000);
         assert_eq!(
             rule.on_ack(t + 201 * MS, &new, 200_000.0, false),
             Step::Set(180_000.0)
         );
         assert!(!rule.is_unvalidated());
-        // PipeSize: 14,000 at the jump, and 2,000 + 50,000 since.
+        // PipeSize: nothing in flight at the jump, and 2,000 + 50,000 acked since.
         let more = ack(50_000, t + 180 * MS, 100 * MS, 180_000);
         assert_eq!(
             rule.on_ack(t + 280 * MS, &more, 181_000.0, true),
             Step::Free
         );
-        assert_eq!(rule.pipe_bytes, 66_000.0);
+        assert_eq!(rule.pipe_bytes, 52_000.0);
         // The last of the jump left at 201 ms.
         let last = ack(50_000, t + 201 * MS, 100 * MS, 180_000);
         rule.on_ack(t + 301 * MS, &last, 230_000.0, true);
@@ -274,14 +294,64 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_that_is_no_more_than_the_pipe_keeps_it() {
-        // Nothing was sent of it: in flight is less than PipeSize.
+    fn a_jump_that_is_hardly_used_leaves_the_pipe() {
+        // Little was sent of it: what is in flight is less than an initial window.
         let (t, mut rule) = jumped();
-        let new = ack(1_000, t + 101 * MS, 100 * MS, 2_000);
+        let new = ack(1_000, t + 101 * MS, 100 * MS, 10_500);
         assert_eq!(
             rule.on_ack(t + 201 * MS, &new, 200_000.0, false),
-            Step::Set(15_000.0)
+            Step::Set(10_000.0)
         );
+        assert_eq!(rule.phase, Phase::Normal);
+        // Or no more than what was acked.
+        let (t, mut rule) = jumped();
+        let old = ack(30_000, t + 100 * MS, 100 * MS, 60_000);
+        assert_eq!(
+            rule.on_ack(t + 150 * MS, &old, 200_000.0, false),
+            Step::Hold
+        );
+        let new = ack(2_000, t + 101 * MS, 100 * MS, 34_000);
+        assert_eq!(
+            rule.on_ack(t + 201 * MS, &new, 200_000.0, false),
+            Step::Set(32_000.0)
+        );
+        assert_eq!(rule.phase, Phase::Normal);
+    }
+
+    #[test]
+    fn the_jump_ends_when_it_is_sent_or_after_an_rtt() {
+        // All but a packet is in flight.
+        let (t, mut rule) = jumped();
+        let old = ack(1_000, t + 100 * MS, 100 * MS, 199_500);
+        assert_eq!(
+            rule.on_ack(t + 180 * MS, &old, 200_000.0, true),
+            Step::Set(199_500.0)
+        );
+        assert!(!rule.is_unvalidated());
+        // None of it is acked in 100 ms.
+        let (t, mut rule) = jumped();
+        let old = ack(1_000, t + 100 * MS, 100 * MS, 150_000);
+        assert_eq!(
+            rule.on_ack(t + 200 * MS, &old, 200_000.0, false),
+            Step::Hold
+        );
+        assert_eq!(
+            rule.on_ack(t + 201 * MS, &old, 200_000.0, false),
+            Step::Set(150_000.0)
+        );
+    }
+
+    #[test]
+    fn a_path_that_changes_after_the_jump_is_left_in_retreat() {
+        for rtt_ms in [50, 1001] {
+            let (t, mut rule) = jumped();
+            let old = ack(4_000, t + 100 * MS, rtt_ms * MS, 150_000);
+            assert_eq!(
+                rule.on_ack(t + 150 * MS, &old, 200_000.0, false),
+                Step::Set(2_000.0)
+            );
+            assert!(matches!(rule.phase, Phase::Retreat { .. }));
+        }
     }
 
     #[test]
@@ -289,36 +359,37 @@ mod tests {
         let (t, mut rule) = jumped();
         let new = ack(10_000, t + 101 * MS, 100 * MS, 200_000);
         rule.on_ack(t + 201 * MS, &new, 200_000.0, true);
-        // (14,000 + 10,000)/2.
-        assert_eq!(rule.on_congestion(t + 210 * MS), Some(12_000.0));
+        assert_eq!(rule.on_congestion(t + 210 * MS), Some(5_000.0));
         assert_eq!(rule.on_congestion(t + 211 * MS), None);
         let rest = ack(30_000, t + 150 * MS, 100 * MS, 100_000);
-        assert_eq!(rule.on_ack(t + 250 * MS, &rest, 12_000.0, true), Step::Hold);
+        assert_eq!(rule.on_ack(t + 250 * MS, &rest, 5_000.0, true), Step::Hold);
         let last = ack(1_000, t + 201 * MS, 100 * MS, 50_000);
         assert_eq!(
-            rule.on_ack(t + 301 * MS, &last, 12_000.0, true),
-            Step::Threshold(55_000.0)
+            rule.on_ack(t + 301 * MS, &last, 5_000.0, true),
+            Step::Threshold(20_500.0)
         );
-        assert_eq!(rule.on_ack(t + 302 * MS, &last, 12_000.0, true), Step::Free);
+        assert_eq!(rule.on_ack(t + 302 * MS, &last, 5_000.0, true), Step::Free);
     }
 
     #[test]
     fn congestion_right_after_the_jump_retreats_too() {
         let (t, mut rule) = jumped();
-        assert_eq!(rule.on_congestion(t + 120 * MS), Some(7_000.0));
+        let old = ack(8_000, t + 100 * MS, 100 * MS, 100_000);
+        rule.on_ack(t + 119 * MS, &old, 200_000.0, false);
+        assert_eq!(rule.on_congestion(t + 120 * MS), Some(4_000.0));
         // What was sent until then is the jump.
         let some = ack(1_000, t + 119 * MS, 100 * MS, 9_000);
-        assert_eq!(rule.on_ack(t + 219 * MS, &some, 7_000.0, true), Step::Hold);
+        assert_eq!(rule.on_ack(t + 219 * MS, &some, 4_000.0, true), Step::Hold);
         let last = ack(1_000, t + 120 * MS, 100 * MS, 9_000);
         assert_eq!(
-            rule.on_ack(t + 220 * MS, &last, 7_000.0, true),
-            Step::Threshold(16_000.0)
+            rule.on_ack(t + 220 * MS, &last, 4_000.0, true),
+            Step::Threshold(5_000.0)
         );
     }
 
     #[test]
     fn another_rtt_is_another_path() {
-        for (rtt_ms, fits) in [(49, false), (50, true), (1000, true), (1001, false)] {
+        for (rtt_ms, fits) in [(50, false), (51, true), (1000, true), (1001, false)] {
             let (t, mut rule) = begin();
             let all = ack(10_000, t, rtt_ms * MS, 10_000);
             let jumps = rule.on_ack(t + 100 * MS, &all, 10_000.0, true) != Step::Free;

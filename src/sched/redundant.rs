@@ -2,9 +2,9 @@
 //!
 //! A path with room first repeats what the other paths have in flight and it has not carried, the
 //! oldest first. Only one that is not behind sends new data, the one of least RTT first. What was
-//! What was lost goes before copies: it is the oldest of all. What was
-//! acknowledged elsewhere is skipped, so a slow path jumps ahead and does not replay the past: the
-//! goodput is the best path's, the latency of a message the least of all.
+//! lost goes before copies, as it is the oldest of all. What was acknowledged elsewhere is skipped, so
+//! a slow path jumps ahead and does not replay the past: the goodput is the best path's, the latency
+//! of a message the least of all.
 
 use std::time::Instant;
 

@@ -75,6 +75,14 @@ impl EndpointKey {
         self.mac(&[b"retry", &time, address.as_bytes(), b"|", original_dcid])
     }
 
+    /// A key for something else.
+    pub(crate) fn derived(&self, label: &[u8]) -> [u8; 32] {
+        let halves = [b"1", b"2"].map(|half| self.mac(&[b"derived", half, label]));
+        let mut key = [0; 32];
+        key.copy_from_slice(&halves.concat());
+        key
+    }
+
     fn mac(&self, parts: &[&[u8]]) -> [u8; MAC_BYTES] {
         // HMAC takes a key of any length.
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0)

@@ -7,6 +7,9 @@ use std::time::Instant;
 use mpq_decision::paths::Event;
 use mpq_decision::paths::Manager;
 use mpq_decision::paths::Unused;
+use mpq_returning::Memory;
+use mpq_returning::Refusal;
+use mpq_returning::Returning;
 use quiche::ConnectionId;
 
 use crate::conn_key::ConnKey;
@@ -87,6 +90,12 @@ pub struct Conn {
 
     /// Set when the driver itself gives up.
     pub(crate) verdict: Option<CloseReason>,
+
+    /// What is remembered of its paths (servers only).
+    pub(crate) returning: Option<Box<Returning>>,
+
+    /// What came of paths that the client's token might have been for, to be told.
+    pub(crate) resumptions: Vec<(u64, Result<Memory, Refusal>)>,
 }
 
 impl Conn {

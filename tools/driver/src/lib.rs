@@ -18,6 +18,7 @@ mod conn_key;
 mod connection;
 mod error;
 mod listener;
+mod returning;
 mod socket;
 mod timer;
 
@@ -34,7 +35,10 @@ pub use endpoint::Endpoint;
 pub use error::close_reason;
 pub use error::CloseReason;
 pub use listener::ListenOptions;
+pub use mpq_returning::Memory;
+pub use mpq_returning::Refusal;
 pub use multipath::PathChange;
+pub use returning::Resumption;
 pub use socket::SendStats;
 pub use socket::SocketOptions;
 

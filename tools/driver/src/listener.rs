@@ -2,9 +2,15 @@
 //! belongs to none.
 
 use std::net::SocketAddr;
-use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
+use std::sync::Arc;
+use std::time::Duration;
 
+use mpq_returning::since_epoch;
+use mpq_returning::table;
+use mpq_returning::Memory;
+use mpq_returning::Refusal;
+use mpq_returning::Returning;
+use mpq_returning::TOKEN_BYTES;
 use quiche::ConnectionId;
 use quiche::Header;
 use quiche::Type;
@@ -13,6 +19,7 @@ use crate::cid::fill_random;
 use crate::cid::random_cid;
 use crate::cid::EndpointKey;
 use crate::cid::CID_BYTES;
+use crate::returning::Keeper;
 
 /// Bytes of the token that ends a stateless reset.
 const RESET_TOKEN_BYTES: usize = 16;
@@ -31,6 +38,10 @@ pub struct ListenOptions {
 
     /// Derives stateless reset and Retry tokens.
     pub key: EndpointKey,
+
+    /// Remember for so long what was seen of clients' paths, in tokens that clients bring along, so that theirs resume
+    /// carefully (RFC 9959). It takes a congestion controller of the decision layer.
+    pub remember: Option<Duration>,
 }
 
 impl Default for ListenOptions {
@@ -39,6 +50,7 @@ impl Default for ListenOptions {
             max_connections: 10_000,
             retry: false,
             key: EndpointKey::random(),
+            remember: None,
         }
     }
 }
@@ -50,6 +62,9 @@ pub(crate) enum Verdict {
     Accept {
         quic: Box<quiche::Connection>,
         cids: [ConnectionId<'static>; 2],
+        returning: Option<Box<Returning>>,
+        /// Of its first path.
+        resumption: Option<Result<Memory, Refusal>>,
     },
 
     /// Send this back.
@@ -64,9 +79,25 @@ pub(crate) struct Listener {
     pub options: ListenOptions,
     /// False once the server is stopping.
     pub is_accepting: bool,
+    pub keeper: Option<Arc<Keeper>>,
 }
 
 impl Listener {
+    pub fn new(config: quiche::Config, options: ListenOptions) -> Listener {
+        let needs_tokens = options.retry || options.remember.is_some();
+        let lifetime = options.remember.unwrap_or_default();
+        let keeper = needs_tokens
+            .then(|| Keeper::new(&options.key.derived(b"tokens"), table(), lifetime))
+            .flatten()
+            .map(Arc::new);
+        Listener {
+            config,
+            options,
+            is_accepting: true,
+            keeper,
+        }
+    }
+
     /// Judges a datagram with header `header` that leads to no connection,
     /// while there are `connections`.
     pub fn judge(
@@ -102,13 +133,17 @@ impl Listener {
 
         let key = &self.options.key;
         let token = header.token.as_deref().unwrap_or_default();
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
+        let now = since_epoch();
+        let keeper = self.keeper.as_deref();
+        let earlier = keeper.and_then(|keeper| keeper.open(token, now));
+        let is_verified = keeper
+            .zip(earlier.as_ref())
+            .is_some_and(|(keeper, earlier)| keeper.validates(earlier, from.ip()));
 
-        let (scid, original_dcid) = if !self.options.retry {
+        let (scid, original_dcid) = if !self.options.retry || is_verified {
             (random_cid(), None)
-        } else if token.is_empty() {
+        } else if token.is_empty() || token.len() == TOKEN_BYTES {
+            // Without a token, or with one that says nothing of this address any more.
             let token = key.retry_token(from, &header.dcid, now);
             return reply(|out| {
                 quiche::retry(
@@ -131,10 +166,23 @@ impl Listener {
         self.config
             .set_stateless_reset_token(Some(key.reset_token(&scid)));
         match quiche::accept(&scid, original_dcid.as_ref(), to, from, &mut self.config) {
-            Ok(quic) => Verdict::Accept {
-                quic: Box::new(quic),
-                cids: [scid.into_owned(), header.dcid.clone().into_owned()],
-            },
+            Ok(mut quic) => {
+                if is_verified {
+                    // An error on clients only.
+                    let _ = quic.set_peer_address_verified();
+                }
+                let mut returning = keeper.map(|_| Box::new(Returning::new(earlier)));
+                let (peer, local) = (from.ip(), to.ip());
+                let resumption = keeper
+                    .zip(returning.as_mut())
+                    .and_then(|(keeper, new)| new.begin_path(keeper, &mut quic, 0, peer, local));
+                Verdict::Accept {
+                    quic: Box::new(quic),
+                    cids: [scid.into_owned(), header.dcid.clone().into_owned()],
+                    returning,
+                    resumption,
+                }
+            }
             Err(e) => {
                 log::warn!("cannot accept a connection from {from}: {e}");
                 Verdict::Drop
@@ -191,11 +239,8 @@ mod tests {
     use crate::config::TransportSettings;
 
     fn listener() -> Listener {
-        Listener {
-            config: TransportSettings::default().to_quiche().unwrap(),
-            options: ListenOptions::default(),
-            is_accepting: true,
-        }
+        let config = TransportSettings::default().to_quiche().unwrap();
+        Listener::new(config, ListenOptions::default())
     }
 
     #[test]

@@ -15,6 +15,7 @@ use mpq_driver::h3::client::ClientSettings;
 use mpq_driver::h3::client::Race;
 use mpq_driver::h3::client::Verify;
 use mpq_driver::ConnKey;
+use mpq_driver::Resumption;
 use mpq_driver::TransportSettings;
 use mpq_relay::LinkOptions;
 use mpq_relay::Options;
@@ -69,10 +70,14 @@ fn net() -> (TestServer, Relay) {
 /// The connection that is kept, and how many attempts there were.
 fn race(client: &mut Client, relay: &Relay, session: Option<Vec<u8>>) -> (ConnKey, usize) {
     let remotes = [relay.address()];
-    let mut race = Race::begin(client, "localhost", &remotes, DELAY, session).unwrap();
+    let resumption = Resumption {
+        session,
+        token: None,
+    };
+    let mut race = Race::begin(client, "localhost", &remotes, DELAY, resumption).unwrap();
     let end = Instant::now() + LIMIT;
     loop {
-        if let Some(key) = race.step(client).unwrap() {
+        if let Some((key, _)) = race.step(client).unwrap() {
             return (key, race.begun());
         }
         assert!(Instant::now() < end, "timed out");

@@ -66,6 +66,8 @@ pub struct Report {
     pub seconds: f64,
     /// Body bytes of all files, in bits per second.
     pub goodput_bps: f64,
+    /// Every connection.
+    pub connections: Vec<ConnReport>,
     /// Every path of every connection.
     pub paths: Vec<PathReport>,
     /// Why there were no others at the end.
@@ -98,6 +100,17 @@ pub struct PutFileReport {
     pub seconds: f64,
     /// The answer's status.
     pub status: u16,
+}
+
+/// How a connection began.
+#[derive(Serialize, Debug, Clone)]
+pub struct ConnReport {
+    /// Name or address, and port.
+    pub server: String,
+    /// Whether it went on with the TLS session of an earlier one.
+    pub resumed: bool,
+    /// "accepted" or "rejected", if requests went with the first packets.
+    pub early_data: Option<&'static str>,
 }
 
 /// An interface without a path.

@@ -5,6 +5,7 @@
 //! what it looks like inside.
 
 mod cmcd;
+mod returning;
 
 use std::cell::Cell;
 use std::cell::RefCell;

@@ -15,11 +15,12 @@ class Relay:
     the server for a client's address; the server sees the clients' addresses, with other ports."""
 
     def __init__(self, server_port: int, server: str = "127.0.0.1", host: str = "127.0.0.9",
-                 bytes_per_second: int = BYTES_PER_SECOND, routes: dict[str, str] | None = None):
+                 bytes_per_second: int = BYTES_PER_SECOND, routes: dict[str, str] | None = None, delay_ms: int = 0):
         program = binary("MPQ_RELAY", TARGET / "release/mpq-relay", TARGET / "debug/mpq-relay")
         self.host = host
         self.process = subprocess.Popen(
             [program, f"--bind={host}:0", f"--server={server}:{server_port}", f"--rate={bytes_per_second}",
+             f"--delay={delay_ms}",
              *(f"--route={client}={other}:{server_port}" for client, other in (routes or {}).items())],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         line = self.process.stdout.readline()

@@ -14,6 +14,7 @@ use super::paths::device;
 use super::Endpoint;
 use crate::cid::random_cid;
 use crate::conn_key::ConnKey;
+use crate::returning::Resumption;
 
 /// Where and how to connect.
 #[derive(Debug)]
@@ -33,8 +34,8 @@ pub struct ConnectOptions {
     /// The idle timeout, for error messages; the configuration sets it.
     pub idle_timeout: Duration,
 
-    /// TLS session to resume, as an earlier connection gave it.
-    pub session: Option<Vec<u8>>,
+    /// What an earlier connection to the server has left.
+    pub resumption: Resumption,
 }
 
 /// Why a connection attempt could not even begin.
@@ -89,13 +90,22 @@ impl Endpoint {
         let local = self.sockets.slab[socket].socket.local();
 
         let scid = random_cid();
-        let connected = quiche::connect(options.server_name.as_deref(), &scid, local, peer, config)
-            .and_then(|mut quic| {
-                if let Some(session) = &options.session {
-                    quic.set_session(session)?;
-                }
-                Ok(quic)
-            });
+        let mut begin = |resumption: &Resumption| {
+            let mut quic =
+                quiche::connect(options.server_name.as_deref(), &scid, local, peer, config)?;
+            if let Some(token) = &resumption.token {
+                quic.set_token(token)?;
+            }
+            if let Some(session) = &resumption.session {
+                quic.set_session(session)?;
+            }
+            Ok(quic)
+        };
+        // What was kept may be of another version, and is a help only.
+        let connected = begin(&options.resumption).or_else(|e: quiche::Error| {
+            log::debug!("beginning anew with {peer}: {e}");
+            begin(&Resumption::default())
+        });
         let quic = match connected {
             Ok(quic) => quic,
             Err(e) => {

@@ -22,6 +22,8 @@ use mio::Poll;
 use mio::Token;
 use mio::Waker;
 use mpq_decision::paths::Event;
+use mpq_returning::Memory;
+use mpq_returning::Refusal;
 
 pub use self::connect::ConnectError;
 pub use self::connect::ConnectOptions;
@@ -59,6 +61,12 @@ pub trait App {
     /// A path of `conn` came or went.
     fn on_path_change(&mut self, conn: &mut Conn, change: PathChange) {
         let _ = (conn, change);
+    }
+
+    /// The client of `conn` came with a token of an earlier connection: what its path `path_id` resumes with, or
+    /// why it does not. Servers only.
+    fn on_resumption(&mut self, conn: &mut Conn, path_id: u64, outcome: Result<Memory, Refusal>) {
+        let _ = (conn, path_id, outcome);
     }
 
     /// `conn` is over. Its key is not valid any more.
@@ -115,11 +123,7 @@ impl Endpoint {
     /// Starts accepting connections, with certificate and settings in `config`.
     pub fn accept_with(&mut self, config: quiche::Config, options: ListenOptions) {
         self.table.key = options.key.clone();
-        self.table.listener = Some(Listener {
-            config,
-            options,
-            is_accepting: true,
-        });
+        self.table.listener = Some(Listener::new(config, options));
     }
 
     /// Accepts no further connections. The existing ones go on.

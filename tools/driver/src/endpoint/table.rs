@@ -105,6 +105,8 @@ impl Table {
             last_recv_error: None,
             is_given_up: false,
             verdict: None,
+            returning: None,
+            resumptions: Vec::new(),
         });
         key
     }
@@ -154,7 +156,18 @@ impl Table {
         let header = Header::from_slice(datagram, CID_BYTES).ok()?;
 
         match listener.judge(&header, datagram.len(), from, to, self.conns.len()) {
-            Verdict::Accept { quic, cids } => Some(self.insert(*quic, from, &cids).index),
+            Verdict::Accept {
+                quic,
+                cids,
+                returning,
+                resumption,
+            } => {
+                let index = self.insert(*quic, from, &cids).index;
+                let conn = &mut self.conns[index];
+                conn.returning = returning;
+                conn.resumptions = resumption.map(|outcome| (0, outcome)).into_iter().collect();
+                Some(index)
+            }
             Verdict::Reply(data) => {
                 self.replies.push((to, from, data));
                 None

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use quiche::PathEvent;
+
 use super::sockets::socket_for;
 use super::sockets::Sockets;
 use super::App;
@@ -10,6 +12,7 @@ use crate::conn_key::ConnKey;
 use crate::connection::Conn;
 use crate::error::close_reason;
 use crate::multipath;
+use crate::returning::Keeper;
 
 /// A connection makes no further datagrams while this many of its trains wait
 /// for the kernel.
@@ -22,6 +25,9 @@ impl Endpoint {
     /// Lets the application and the send loop at every connection that has
     /// something to do.
     pub(super) fn serve(&mut self, app: &mut impl App) {
+        let listener = self.table.listener.as_ref();
+        let tells_addresses = listener.is_some_and(|listener| listener.options.retry);
+        let keeper = listener.and_then(|listener| listener.keeper.clone());
         for key in std::mem::take(&mut self.table.dirty) {
             let Some(conn) = self.table.get_mut(key) else {
                 continue;
@@ -29,6 +35,9 @@ impl Endpoint {
             conn.is_dirty = false;
 
             while let Some(event) = conn.quic.path_event_next() {
+                if let Some(keeper) = &keeper {
+                    resume(keeper, conn, &event);
+                }
                 if let Some(manager) = &mut conn.manager {
                     if let Some(fact) = multipath::fact(&event) {
                         manager.on_event(Instant::now(), fact);
@@ -41,6 +50,12 @@ impl Endpoint {
             if conn.quic.is_established() {
                 conn.handshake_deadline = None;
                 conn.tell_agreed();
+            }
+            if let (Some(keeper), Some(returning)) = (&keeper, &mut conn.returning) {
+                returning.tell(keeper, &mut conn.quic, tells_addresses);
+                for (path_id, outcome) in std::mem::take(&mut conn.resumptions) {
+                    app.on_resumption(conn, path_id, outcome);
+                }
             }
             if !conn.is_given_up {
                 app.on_progress(conn);
@@ -122,5 +137,26 @@ impl Endpoint {
             )
         });
         app.on_closed(&mut conn, reason);
+    }
+}
+
+/// Lets a client's new path begin with what its token says.
+fn resume(keeper: &Keeper, conn: &mut Conn, event: &PathEvent) {
+    let Some(returning) = &mut conn.returning else {
+        return;
+    };
+    match event {
+        PathEvent::Opened {
+            path_id,
+            local,
+            peer,
+        } => {
+            let (peer, local) = (peer.ip(), local.ip());
+            let outcome = returning.begin_path(keeper, &mut conn.quic, *path_id, peer, local);
+            conn.resumptions
+                .extend(outcome.map(|outcome| (*path_id, outcome)));
+        }
+        PathEvent::Available { .. } => returning.path_validated(),
+        _ => {}
     }
 }

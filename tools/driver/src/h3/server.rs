@@ -24,8 +24,10 @@ use crate::Conn;
 use crate::ConnKey;
 use crate::Endpoint;
 use crate::ListenOptions;
+use crate::Memory;
 use crate::PathChange;
 use crate::PathSnapshot;
+use crate::Refusal;
 use crate::SendStats;
 use crate::SocketOptions;
 
@@ -84,6 +86,12 @@ pub trait Service {
     /// A path of the connection from `peer` came or went.
     fn on_path_change(&mut self, peer: SocketAddr, change: PathChange) {
         let _ = (peer, change);
+    }
+
+    /// The client at `peer` came with a token of an earlier connection: what its path `path_id` resumes with, or
+    /// why it does not.
+    fn on_resumption(&mut self, peer: SocketAddr, path_id: u64, outcome: Result<Memory, Refusal>) {
+        let _ = (peer, path_id, outcome);
     }
 
     /// A connection is over.
@@ -240,6 +248,10 @@ impl<S: Service> App for Sessions<S> {
 
     fn on_path_change(&mut self, conn: &mut Conn, change: PathChange) {
         self.service.on_path_change(conn.peer(), change);
+    }
+
+    fn on_resumption(&mut self, conn: &mut Conn, path_id: u64, outcome: Result<Memory, Refusal>) {
+        self.service.on_resumption(conn.peer(), path_id, outcome);
     }
 
     fn on_closed(&mut self, conn: &mut Conn, reason: CloseReason) {

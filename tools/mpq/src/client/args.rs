@@ -76,9 +76,15 @@ pub struct ClientArgs {
     #[arg(long, value_name = "ADDR:PORT")]
     pub connect_to: Vec<SocketAddr>,
 
-    /// Resume the TLS session in this file, and keep the new one there
-    #[arg(long, value_name = "FILE")]
-    pub session_file: Option<PathBuf>,
+    /// Begin with what FILE keeps of earlier runs, and keep there what this one
+    /// leaves: TLS sessions, and what servers remember of the paths
+    #[arg(long, value_name = "FILE", alias = "session-file")]
+    pub session: Option<PathBuf>,
+
+    /// Wait for the handshake before a request, also where --session would
+    /// let it go with the first packets (0-RTT)
+    #[arg(long)]
+    pub no_early_data: bool,
 
     /// Give up if the server does not complete the handshake
     #[arg(long, value_name = "MS", default_value_t = 10_000)]
@@ -107,6 +113,7 @@ impl ClientArgs {
             (None, None) => Verify::System,
         };
         let mut transport = self.transport.settings()?;
+        transport.early_data = self.session.is_some() && !self.no_early_data;
         transport.handshake_timeout = Duration::from_millis(self.handshake_timeout);
         Ok(ClientSettings {
             transport,

@@ -3,6 +3,7 @@
 
 mod args;
 mod paths;
+mod remembered;
 pub mod response;
 pub mod url;
 
@@ -10,6 +11,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use ::url::Url;
+use mpq_decision::paths::Pair;
 use mpq_driver::h3::client::Body;
 use mpq_driver::h3::client::Client;
 use mpq_driver::h3::client::Race;
@@ -19,6 +21,7 @@ use mpq_driver::h3::client::RequestId;
 use mpq_driver::h3::client::ResponseSink;
 use mpq_driver::Conn;
 use mpq_driver::ConnKey;
+use mpq_driver::Resumption;
 
 use crate::exit::code_of;
 use crate::exit::describe;
@@ -28,13 +31,18 @@ use crate::exit::LOCAL;
 use crate::exit::NETWORK;
 use crate::exit::USAGE;
 use crate::report::Carried;
+use crate::report::ConnReport;
 use crate::signals::StopRequests;
 
 pub use args::ClientArgs;
 pub use paths::PathLog;
+use remembered::Remembered;
 
 /// How often paths are sampled.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What `early_data_reason` says of 0-RTT that the server took.
+const EARLY_DATA_ACCEPTED: u32 = 2;
 
 /// The connections of one run of a command.
 pub struct Session<'a> {
@@ -44,6 +52,16 @@ pub struct Session<'a> {
     began: Instant,
     log: PathLog,
     next_sample: Instant,
+    remembered: Option<Remembered>,
+    origins: Vec<Origin>,
+}
+
+/// A connection, and the server it is to.
+struct Origin {
+    key: ConnKey,
+    pair: Pair,
+    is_early: bool,
+    report: ConnReport,
 }
 
 impl<'a> Session<'a> {
@@ -61,6 +79,11 @@ impl<'a> Session<'a> {
             began,
             log: PathLog::new(began, what),
             next_sample: began + SAMPLE_INTERVAL,
+            remembered: match &args.session {
+                Some(file) => Some(Remembered::read(file)?),
+                None => None,
+            },
+            origins: Vec::new(),
         })
     }
 
@@ -87,22 +110,24 @@ impl<'a> Session<'a> {
             given => given.to_vec(),
         };
         let host = url::host_name(url);
-        let resumed = self
-            .args
-            .session_file
+        let server = format!("{host}:{}", url.port().unwrap_or(443));
+        let resumption = self
+            .remembered
             .as_ref()
-            .and_then(|file| std::fs::read(file).ok());
+            .map(|remembered| remembered.resumption(&server))
+            .unwrap_or_default();
 
         let delay = Duration::from_millis(self.args.attempt_delay);
-        let race = Race::begin(&mut self.client, &host, &remotes, delay, resumed);
+        let race = Race::begin(&mut self.client, &host, &remotes, delay, resumption);
         self.check_named()?;
         let mut race = race?;
+        let mut has_begun = false;
         loop {
             match race.step(&mut self.client) {
                 Ok(None) => {}
-                Ok(Some(winner)) => {
-                    self.log.follow(winner);
+                Ok(Some((winner, pair))) => {
                     self.note_single_path(winner);
+                    self.follow(server, winner, pair, false);
                     return Ok(winner);
                 }
                 Err(RaceError::Client(error)) => return Err(error.into()),
@@ -111,8 +136,52 @@ impl<'a> Session<'a> {
                 }
                 Err(error) => return Err(Failure::new(NETWORK, format!("{host}: {error}"))),
             }
+            if let Some((key, pair)) = race.begun_at(0).filter(|_| !has_begun) {
+                has_begun = true;
+                if let Some(remembered) = &mut self.remembered {
+                    remembered.token_is_used(&server);
+                }
+                if self.goes_early(&server, key, &pair)? {
+                    self.follow(server, key, pair, true);
+                    return Ok(key);
+                }
+            }
             self.step(race.next_timer())?;
         }
+    }
+
+    /// Whether the request can go with the first packets: where everything is as it was the last time, no other
+    /// address needs to be tried.
+    fn goes_early(&mut self, server: &str, key: ConnKey, pair: &Pair) -> Result<bool, Failure> {
+        let remembered = self.remembered.as_ref();
+        if !remembered.is_some_and(|remembered| remembered.is_same_network(server, pair)) {
+            return Ok(false);
+        }
+        self.step(Some(Instant::now()))?;
+        let conn = self.client.conn(key);
+        Ok(conn.is_some_and(|conn| conn.quic.is_in_early_data()))
+    }
+
+    fn follow(&mut self, server: String, key: ConnKey, pair: Pair, is_early: bool) {
+        self.log.follow(key);
+        self.origins.push(Origin {
+            key,
+            pair,
+            is_early,
+            report: ConnReport {
+                server,
+                resumed: false,
+                early_data: None,
+            },
+        });
+    }
+
+    /// What is to be said of each connection.
+    pub fn connections(&self) -> Vec<ConnReport> {
+        self.origins
+            .iter()
+            .map(|origin| origin.report.clone())
+            .collect()
     }
 
     /// What the user named may come later, but not all of it.
@@ -204,28 +273,45 @@ impl<'a> Session<'a> {
     /// Samples the paths now.
     pub fn sample(&mut self) {
         self.log.sample(&self.client);
+        for origin in &mut self.origins {
+            let conn = self.client.conn(origin.key);
+            if let Some(conn) = conn.filter(|conn| conn.quic.is_established()) {
+                origin.report.resumed = conn.quic.is_resumed();
+                origin.report.early_data =
+                    origin
+                        .is_early
+                        .then(|| match conn.quic.early_data_reason() {
+                            EARLY_DATA_ACCEPTED => "accepted",
+                            _ => "rejected",
+                        });
+            }
+        }
     }
 
-    /// Ends the connections, and keeps the TLS session if that is asked for.
+    /// Ends the connections, and keeps what they leave if that is asked for.
     pub fn close(&mut self) {
-        self.keep_tls_session();
+        self.remember();
         // A server that is not told waits for its idle timeout, no more.
         let _ = self.client.close();
     }
 
-    fn keep_tls_session(&self) {
-        let Some(file) = &self.args.session_file else {
+    fn remember(&mut self) {
+        let Some(remembered) = &mut self.remembered else {
             return;
         };
-        let session = self
-            .log
-            .keys()
-            .filter_map(|key| self.client.conn(key))
-            .find_map(|conn| conn.quic.session());
-        if let Some(session) = session {
-            if let Err(e) = std::fs::write(file, session) {
-                eprintln!("mpq: cannot write {}: {e}", file.display());
+        for origin in &self.origins {
+            let conn = self.client.conn(origin.key);
+            if let Some(conn) = conn.filter(|conn| conn.quic.is_established()) {
+                let left = Resumption {
+                    session: conn.quic.session().map(<[u8]>::to_vec),
+                    token: conn.quic.next_token().map(<[u8]>::to_vec),
+                };
+                remembered.keep(&origin.report.server, &origin.pair, &left);
             }
+        }
+        if let Err(failure) = remembered.write() {
+            // The files are there, whatever becomes of the next run.
+            eprintln!("mpq: {}", failure.message.unwrap_or_default());
         }
     }
 }

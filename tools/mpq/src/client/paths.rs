@@ -40,11 +40,6 @@ impl PathLog {
         self.conns.push(key);
     }
 
-    /// The connections followed.
-    pub fn keys(&self) -> impl Iterator<Item = ConnKey> + '_ {
-        self.conns.iter().copied()
-    }
-
     /// Takes a sample of every path.
     pub fn sample(&mut self, client: &Client) {
         let now_ms = self.began.elapsed().as_millis() as u64;

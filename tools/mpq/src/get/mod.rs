@@ -211,6 +211,7 @@ impl<'a> Run<'a> {
             files,
             seconds,
             goodput_bps: bytes as f64 * 8.0 / seconds,
+            connections: self.session.connections(),
             paths: self.session.log().reports(),
             unused_paths: self.session.log().unused(),
         };

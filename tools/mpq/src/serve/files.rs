@@ -17,6 +17,8 @@ use mpq_driver::h3::server::Request;
 use mpq_driver::h3::server::Response;
 use mpq_driver::h3::server::Service;
 use mpq_driver::CloseReason;
+use mpq_driver::Memory;
+use mpq_driver::Refusal;
 use percent_encoding::percent_decode_str;
 
 use super::range;
@@ -230,6 +232,25 @@ impl Service for Files {
             },
             shares.join(" ")
         );
+    }
+
+    fn on_resumption(&mut self, peer: SocketAddr, path_id: u64, outcome: Result<Memory, Refusal>) {
+        if !self.logs {
+            return;
+        }
+        let time = httpdate::fmt_http_date(SystemTime::now());
+        match outcome {
+            Ok(Memory {
+                window_bytes,
+                rtt,
+                age,
+            }) => eprintln!(
+                "{time} {peer} path {path_id} resumes: {window_bytes} bytes in {:.1} ms, {} s ago",
+                rtt.as_secs_f64() * 1e3,
+                age.as_secs()
+            ),
+            Err(refusal) => eprintln!("{time} {peer} path {path_id} begins anew: {refusal}"),
+        }
     }
 
     fn on_closed(&mut self, peer: SocketAddr, reason: &CloseReason) {

@@ -74,6 +74,17 @@ pub struct Args {
     #[arg(long)]
     retry: bool,
 
+    /// Remember for so long what was seen of clients' paths, in tokens that
+    /// they keep (`mpq get --session`): the next time a path begins with half
+    /// of the window it had. Needs a --cc of `mpq cc`
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    remember: Option<u64>,
+
+    /// Answer requests that come with a client's first packets (0-RTT), which
+    /// anybody can send again
+    #[arg(long)]
+    early_data: bool,
+
     /// How long running downloads may take after SIGINT or SIGTERM
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     grace: u64,
@@ -92,6 +103,19 @@ pub fn run(args: Args) -> Result<(), Failure> {
         .map_err(|e| Failure::new(LOCAL, format!("cannot serve {}: {e}", args.dir.display())))?;
 
     let mut settings = args.transport.settings()?;
+    settings.early_data = args.early_data;
+    let is_quiches = settings
+        .congestion_controller
+        .parse::<quiche::CongestionControlAlgorithm>();
+    if args.remember.is_some() && is_quiches.is_ok() {
+        return Err(Failure::new(
+            crate::exit::USAGE,
+            format!(
+                "--remember does not work with --cc {}, which is quiche's own; `mpq cc` lists others",
+                settings.congestion_controller
+            ),
+        ));
+    }
     settings.send_budget = Some(quiche::SendBudget::new(args.send_budget));
     let mut config = settings
         .to_quiche()
@@ -110,6 +134,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         ListenOptions {
             max_connections: args.max_connections,
             retry: args.retry,
+            remember: args.remember.map(Duration::from_secs),
             ..Default::default()
         },
         SocketOptions::default(),

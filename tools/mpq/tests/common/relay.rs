@@ -2,6 +2,7 @@
 //! 127.0.0.2.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mpq_relay::Link;
 use mpq_relay::LinkOptions;
@@ -17,12 +18,18 @@ pub struct Relay(mpq_relay::Relay);
 impl Relay {
     /// Two links to the server on `port`.
     pub fn start(port: u16) -> Relay {
+        Relay::with_delay(port, Duration::ZERO)
+    }
+
+    /// The same, and a datagram travels for `delay`.
+    pub fn with_delay(port: u16, delay: Duration) -> Relay {
         let options = Options {
             bind: ([127, 0, 0, 1], 0).into(),
             server: ([127, 0, 0, 1], port).into(),
             routes: Default::default(),
             link: LinkOptions {
                 bytes_per_second: Some(BYTES_PER_SECOND),
+                delay,
                 ..LinkOptions::default()
             },
         };

@@ -45,6 +45,7 @@ use crate::ConnKey;
 use crate::ConnectOptions;
 use crate::Endpoint;
 use crate::PathChange;
+use crate::Resumption;
 use crate::SendStats;
 use crate::SocketOptions;
 use crate::TransportSettings;
@@ -131,16 +132,16 @@ impl Client {
     }
 
     /// Begins a connection to the server at `peer`, whose certificate must be
-    /// for `server_name`, a host name or an IP address. Requests may be made at once. `session` resumes an
-    /// earlier TLS session.
+    /// for `server_name`, a host name or an IP address. Requests may be made at once. `resumption` is
+    /// what an earlier connection to it has left.
     pub fn connect(
         &mut self,
         server_name: &str,
         peer: SocketAddr,
-        session: Option<Vec<u8>>,
+        resumption: Option<Resumption>,
     ) -> Result<ConnKey, ClientError> {
         let pairs = self.handshake_pairs(&[peer])?;
-        self.connect_over(server_name, pairs[0], &[peer], session)
+        self.connect_over(server_name, pairs[0], &[peer], resumption)
     }
 
     /// Where a handshake with the server at `remotes`, in the resolver's order,
@@ -246,7 +247,7 @@ impl Client {
         server_name: &str,
         pair: Pair,
         remotes: &[SocketAddr],
-        session: Option<Vec<u8>>,
+        resumption: Option<Resumption>,
     ) -> Result<ConnKey, ClientError> {
         let mut manager = self.manager(remotes)?;
         for &addr in remotes {
@@ -269,7 +270,7 @@ impl Client {
                 manager,
                 handshake_timeout: transport.handshake_timeout,
                 idle_timeout: transport.idle_timeout,
-                session,
+                resumption: resumption.unwrap_or_default(),
             },
             &mut config,
         )?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use mpq_decision::paths::Attempts;
+use mpq_decision::paths::Pair;
 use mpq_decision::paths::Progress;
 use mpq_decision::paths::Step;
 
@@ -13,6 +14,7 @@ use super::Client;
 use super::ClientError;
 use crate::CloseReason;
 use crate::ConnKey;
+use crate::Resumption;
 
 /// Attempts at one connection. Make requests on the one that is kept, when it is: what an attempt
 /// carries is lost with it. The others are closed as soon as the server has answered them, and ended
@@ -24,7 +26,7 @@ use crate::ConnKey;
 pub struct Race {
     server_name: String,
     remotes: Vec<SocketAddr>,
-    session: Option<Vec<u8>>,
+    resumption: Option<Resumption>,
     attempts: Attempts,
     /// What begun attempts are; `None` for one that could not even begin.
     keys: Vec<Option<ConnKey>>,
@@ -35,7 +37,7 @@ impl Race {
     /// Attempts at a connection to the server at `remotes`, in the resolver's order, whose
     /// certificate must be for `server_name`. The next link that the path policy uses beside the
     /// ones before is tried after `link_delay`, everything else after 250 ms or, if that is longer,
-    /// the same. `session` resumes an earlier TLS session.
+    /// the same. `resumption` is what an earlier connection left.
     ///
     /// # Errors
     /// If there is no way to the server.
@@ -44,24 +46,24 @@ impl Race {
         server_name: &str,
         remotes: &[SocketAddr],
         link_delay: Duration,
-        session: Option<Vec<u8>>,
+        resumption: Resumption,
     ) -> Result<Race, ClientError> {
         Ok(Race {
             server_name: server_name.to_owned(),
             remotes: remotes.to_vec(),
-            session,
+            resumption: Some(resumption),
             attempts: client.attempts(remotes, link_delay)?,
             keys: Vec::new(),
             failure: None,
         })
     }
 
-    /// Begins and closes attempts; the one that is kept, if one is. To be called before every
+    /// Begins and closes attempts; the one that is kept, with its addresses, if one is. To be called before every
     /// [`Client::poll`], which is to return at [`Race::next_timer`].
     ///
     /// # Errors
     /// Why the last attempt failed, once all have.
-    pub fn step(&mut self, client: &mut Client) -> Result<Option<ConnKey>, RaceError> {
+    pub fn step(&mut self, client: &mut Client) -> Result<Option<(ConnKey, Pair)>, RaceError> {
         let now = Instant::now();
         for attempt in 0..self.keys.len() {
             let Some(key) = self.keys[attempt] else {
@@ -86,9 +88,9 @@ impl Race {
             match step {
                 Step::Begin { attempt, pair } => {
                     log::debug!("trying {} from {}", pair.remote, pair.local.ip);
-                    let session = self.session.take();
+                    let resumption = self.resumption.take();
                     let begun =
-                        client.connect_over(&self.server_name, pair, &self.remotes, session);
+                        client.connect_over(&self.server_name, pair, &self.remotes, resumption);
                     self.keys.push(begun.as_ref().ok().copied());
                     if let Err(error) = begun {
                         self.fail(now, attempt, RaceError::Client(error));
@@ -101,7 +103,7 @@ impl Race {
                             conn.give_up();
                         }
                     }
-                    return Ok(self.keys[attempt]);
+                    return Ok(self.begun_at(attempt));
                 }
                 Step::GiveUp => return Err(self.failure.take().unwrap_or(RaceError::NoAddress)),
             }
@@ -112,6 +114,12 @@ impl Race {
     /// When [`Race::step`] has to be called at the latest.
     pub fn next_timer(&self) -> Option<Instant> {
         self.attempts.next_timer()
+    }
+
+    /// The attempt with this number, the first of which is 0, and its addresses, if it goes on.
+    pub fn begun_at(&self, attempt: usize) -> Option<(ConnKey, Pair)> {
+        let candidate = self.attempts.candidates().get(attempt)?;
+        Some(((*self.keys.get(attempt)?)?, candidate.pair))
     }
 
     /// How many attempts have begun.

@@ -173,6 +173,10 @@ ngx_quic_create_connection(ngx_connection_t *c, ngx_quic_conf_t *conf,
     ngx_quic_status_open(c);
     ngx_quic_handshake_begins(qc);
 
+    if (ngx_quic_create_returning(c, pkt) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
     len = ngx_quic_early_data_context(conf, buf, sizeof(buf));
 
     if (SSL_set_quic_early_data_context(c->ssl->connection, buf, len) != 1) {
@@ -621,6 +625,8 @@ ngx_quic_close_connection(ngx_connection_t *c, ngx_int_t rc)
         ngx_log_error(NGX_LOG_ALERT, c->log, 0,
                       "quic transport panicked, connection given up");
     }
+
+    ngx_quic_close_returning(qc);
 
     quiche_conn_free(qc->conn);
     qc->conn = NULL;

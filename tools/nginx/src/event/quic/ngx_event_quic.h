@@ -89,7 +89,10 @@ typedef struct {
     u_char                         av_token_key[NGX_QUIC_AV_KEY_LEN];
     u_char                         sr_token_key[NGX_QUIC_SR_KEY_LEN];
 
+    time_t                         careful_resume;  /* 0: off */
+
     void                          *transport;  /* quiche_config, made on use */
+    void                          *keeper;     /* of tokens, made on use */
 } ngx_quic_conf_t;
 
 
@@ -174,6 +177,9 @@ ngx_int_t ngx_quic_check_congestion_control(ngx_str_t *name, u_char *reason,
 ngx_int_t ngx_quic_check_scheduler(ngx_str_t *name, u_char *reason,
     size_t size);
 
+/* whether quic_careful_resume works with it; the name ends with '\0' */
+ngx_uint_t ngx_quic_check_careful_resume(ngx_str_t *congestion_control);
+
 /* what a status page shows; text ends with '\0', and nothing is a pointer: each
  * worker has it in a file of its own, which others read */
 
@@ -225,7 +231,7 @@ typedef struct {
 #endif
 
 /* counters since the worker's start, but for those of what there is now */
-#define NGX_QUIC_STATUS_VERSION      5
+#define NGX_QUIC_STATUS_VERSION      6
 
 typedef struct {
     uint32_t                       version;      /* NGX_QUIC_STATUS_VERSION */
@@ -253,6 +259,12 @@ typedef struct {
     uint64_t                       heap;         /* octets in use, now */
     uint64_t                       qoe_reports;
     uint64_t                       deadlines;
+    uint64_t                       resume_tokens;
+    uint64_t                       resumed;      /* paths, as the next three */
+    uint64_t                       resume_unknown;
+    uint64_t                       resume_expired;
+    uint64_t                       resume_used;
+    uint64_t                       resume_garbage;   /* tokens */
     uint64_t                       sent[NGX_QUIC_STATUS_PATHS];      /* octets */
     uint64_t                       received[NGX_QUIC_STATUS_PATHS];  /* octets */
     ngx_uint_t                     nconnections; /* of the list */

@@ -88,6 +88,16 @@
 /* without an original DCID, so it tells tokens of NEW_TOKEN and Retry apart */
 #define NGX_QUIC_NEW_TOKEN_SIZE          (12 + 20 + sizeof(time_t) + 2 + 16)
 
+/* of clients that come back; of another length than all others, too */
+#define NGX_QUIC_RETURNING_TOKEN_SIZE    262
+
+/* what comes of a path whose client has one */
+#define NGX_QUIC_RESUME_NO_TOKEN         0
+#define NGX_QUIC_RESUME_DONE             1
+#define NGX_QUIC_RESUME_UNKNOWN          2     /* other addresses */
+#define NGX_QUIC_RESUME_EXPIRED          3
+#define NGX_QUIC_RESUME_USED             4
+
 /* quiche's packet types */
 #define NGX_QUIC_PKT_INITIAL             1
 #define NGX_QUIC_PKT_RETRY               2
@@ -194,6 +204,7 @@ struct ngx_quic_connection_s {
 
     quiche_conn                  *conn;
     ngx_quic_conf_t              *conf;
+    ngx_quic_returning_t         *returning;   /* NULL: nothing is remembered */
 
     ngx_queue_t                   cids;        /* of ngx_quic_cid_t */
     ngx_quic_cid_t               *initial;     /* the client's first choice */
@@ -333,6 +344,16 @@ ngx_int_t ngx_quic_pass(ngx_quic_datagram_t *dgram, uint32_t process,
 void ngx_quic_note_path(ngx_connection_t *c, quiche_path_event *ev);
 void ngx_quic_judge_paths(ngx_connection_t *c);
 void ngx_quic_why_one_path(ngx_connection_t *c, u_char *out, size_t size);
+
+/* ngx_event_quic_returning.c */
+ngx_int_t ngx_quic_init_returning(ngx_cycle_t *cycle);
+ngx_int_t ngx_quic_validate_returning(ngx_connection_t *c,
+    ngx_quic_conf_t *conf, ngx_quic_header_t *pkt);
+ngx_int_t ngx_quic_create_returning(ngx_connection_t *c,
+    ngx_quic_header_t *pkt);
+void ngx_quic_close_returning(ngx_quic_connection_t *qc);
+void ngx_quic_returning_event(ngx_connection_t *c, quiche_path_event *ev);
+void ngx_quic_tell_returning(ngx_quic_connection_t *qc);
 
 /* ngx_event_quic_status.c */
 extern ngx_quic_status_t  *ngx_quic_status;      /* of this worker */

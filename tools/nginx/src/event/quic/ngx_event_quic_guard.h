@@ -43,6 +43,31 @@ int ngx_quic_guarded_conn_stream_announce(quiche_conn *conn, uint64_t stream,
 void ngx_quic_guarded_conn_free(quiche_conn *conn);
 
 
+/* clients that come back: tools/nginx/staticlib/returning.rs */
+
+typedef struct ngx_quic_keeper_s     ngx_quic_keeper_t;
+typedef struct ngx_quic_returning_s  ngx_quic_returning_t;
+
+/* of a token, in octets, and of the table */
+extern const size_t  ngx_quic_keeper_sizes[2];
+
+ngx_quic_keeper_t *ngx_quic_keeper_new(const u_char *key, uint64_t *table,
+    uint64_t lifetime);
+void ngx_quic_keeper_free(ngx_quic_keeper_t *keeper);
+int ngx_quic_keeper_judge(const ngx_quic_keeper_t *keeper, const u_char *token,
+    size_t len, const u_char *peer);
+ngx_quic_returning_t *ngx_quic_returning_new(const ngx_quic_keeper_t *keeper,
+    const u_char *token, size_t len);
+void ngx_quic_returning_free(ngx_quic_returning_t *returning);
+int ngx_quic_returning_begin_path(ngx_quic_returning_t *returning,
+    const ngx_quic_keeper_t *keeper, quiche_conn *conn, uint64_t path_id,
+    const u_char *peer, const u_char *local);
+void ngx_quic_returning_path_validated(ngx_quic_returning_t *returning);
+int ngx_quic_returning_tell(ngx_quic_returning_t *returning,
+    const ngx_quic_keeper_t *keeper, quiche_conn *conn, int tells_addresses);
+int ngx_quic_can_resume(const char *congestion_control);
+
+
 #define quiche_conn_recv              ngx_quic_guarded_conn_recv
 #define quiche_conn_send              ngx_quic_guarded_conn_send
 #define quiche_conn_on_timeout        ngx_quic_guarded_conn_on_timeout

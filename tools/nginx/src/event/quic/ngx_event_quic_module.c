@@ -318,6 +318,10 @@ ngx_quic_read_hex(ngx_str_t *text, u_char *out, size_t len)
 static ngx_int_t
 ngx_quic_init_module(ngx_cycle_t *cycle)
 {
+    if (ngx_quic_init_returning(cycle) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
     return ngx_quic_init_workers_module(cycle);
 }
 

@@ -67,6 +67,7 @@ ngx_quic_update_paths(ngx_connection_t *c)
         rc = NGX_OK;
 
         ngx_quic_note_path(c, ev);
+        ngx_quic_returning_event(c, ev);
 
         if (quiche_path_event_type(ev) == QUICHE_PATH_EVENT_PEER_MIGRATED) {
             /* RFC 9000, 9.3: a token for the new address */
@@ -100,6 +101,8 @@ ngx_quic_update_paths(ngx_connection_t *c)
     if (changed) {
         ngx_quic_supply_cids(c);
     }
+
+    ngx_quic_tell_returning(qc);
 
     return NGX_OK;
 }

@@ -220,7 +220,8 @@ ngx_quic_send_new_token(ngx_connection_t *c, struct sockaddr *sockaddr,
 
     qc = ngx_quic_get_connection(c);
 
-    if (!ngx_quic_wants_retry(qc->conf)) {
+    if (qc->returning || !ngx_quic_wants_retry(qc->conf)) {
+        /* or ngx_quic_tell_returning() does */
         return NGX_OK;
     }
 
@@ -258,6 +259,10 @@ ngx_quic_validate_token(ngx_connection_t *c, ngx_quic_conf_t *conf,
 
     u_char         addr_hash[20];
     u_char         data[NGX_QUIC_TOKEN_BUF_SIZE];
+
+    if (pkt->token.len == NGX_QUIC_RETURNING_TOKEN_SIZE) {
+        return ngx_quic_validate_returning(c, conf, pkt);
+    }
 
     if (pkt->token.len < NGX_QUIC_AES_256_GCM_IV_LEN
                          + NGX_QUIC_AES_256_GCM_TAG_LEN

@@ -153,6 +153,30 @@ static ngx_http_quic_metric_t  ngx_http_quic_metrics[] = {
       "Responses whose deadline the scheduler was given.",
       offsetof(ngx_quic_status_t, deadlines) },
 
+    { "resume_tokens", "counter",
+      "Tokens sent that say what is known of a client's paths.",
+      offsetof(ngx_quic_status_t, resume_tokens) },
+
+    { "paths_resumed", "counter",
+      "Paths that began with what an earlier connection saw of them.",
+      offsetof(ngx_quic_status_t, resumed) },
+
+    { "paths_unknown", "counter",
+      "Paths whose client has a token that says nothing of their addresses.",
+      offsetof(ngx_quic_status_t, resume_unknown) },
+
+    { "paths_expired", "counter",
+      "Paths of which what is known is older than quic_careful_resume allows.",
+      offsetof(ngx_quic_status_t, resume_expired) },
+
+    { "paths_used", "counter",
+      "Paths of which what is known was used by another connection, or replaced.",
+      offsetof(ngx_quic_status_t, resume_used) },
+
+    { "resume_tokens_garbage", "counter",
+      "Tokens that were changed, or made with another key.",
+      offsetof(ngx_quic_status_t, resume_garbage) },
+
     { "draining", "gauge",
       "1 for a worker of before a reload or an upgrade, which is about to exit.",
       offsetof(ngx_quic_status_t, draining) },

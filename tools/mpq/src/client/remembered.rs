@@ -1,0 +1,204 @@
+//! What is kept of servers from one run to the next, in the file of `--session`.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::IpAddr;
+use std::path::Path;
+use std::path::PathBuf;
+
+use mpq_decision::paths::Pair;
+use mpq_driver::Resumption;
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::exit::Failure;
+use crate::exit::LOCAL;
+
+/// Of the format of the file.
+const VERSION: u32 = 1;
+
+/// The file, read.
+#[derive(Debug)]
+pub struct Remembered {
+    file: PathBuf,
+    content: Content,
+    is_changed: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Content {
+    version: u32,
+    /// By name or address, and port.
+    servers: BTreeMap<String, Entry>,
+}
+
+/// What is kept of one server.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Entry {
+    /// Where the handshake ran.
+    local: Option<IpAddr>,
+    remote: Option<IpAddr>,
+    /// Hexadecimal.
+    tls_session: Option<String>,
+    /// Hexadecimal; gone once a connection has begun with it.
+    token: Option<String>,
+}
+
+impl Remembered {
+    /// Reads `file`, which need not exist.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is something else: it would be overwritten.
+    pub fn read(file: &Path) -> Result<Remembered, Failure> {
+        let content = match std::fs::read(file) {
+            Ok(text) => serde_json::from_slice(&text)
+                .ok()
+                .filter(|content: &Content| content.version == VERSION)
+                .ok_or_else(|| {
+                    let file = file.display();
+                    Failure::new(LOCAL, format!("{file} is no file of --session; remove it"))
+                })?,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Content {
+                version: VERSION,
+                servers: BTreeMap::new(),
+            },
+            Err(e) => {
+                let file = file.display();
+                return Err(Failure::new(LOCAL, format!("cannot read {file}: {e}")));
+            }
+        };
+        Ok(Remembered {
+            file: file.to_owned(),
+            content,
+            is_changed: false,
+        })
+    }
+
+    /// What the next connection to `server` begins with.
+    pub fn resumption(&self, server: &str) -> Resumption {
+        let entry = self.content.servers.get(server);
+        let bytes = |hex: Option<&String>| hex.and_then(|hex| unhex(hex));
+        Resumption {
+            session: bytes(entry.and_then(|entry| entry.tls_session.as_ref())),
+            token: bytes(entry.and_then(|entry| entry.token.as_ref())),
+        }
+    }
+
+    /// Whether the handshake with `server` ran over the same addresses the last time.
+    pub fn is_same_network(&self, server: &str, pair: &Pair) -> bool {
+        self.content.servers.get(server).is_some_and(|entry| {
+            entry.local == Some(pair.local.ip) && entry.remote == Some(pair.remote.ip())
+        })
+    }
+
+    /// A connection has begun with the token, which no other may use.
+    pub fn token_is_used(&mut self, server: &str) {
+        if let Some(entry) = self.content.servers.get_mut(server) {
+            self.is_changed |= entry.token.take().is_some();
+        }
+    }
+
+    /// Keeps what a connection leaves; what it does not leave remains as it was.
+    pub fn keep(&mut self, server: &str, pair: &Pair, left: &Resumption) {
+        let entry = self.content.servers.entry(server.to_owned()).or_default();
+        entry.local = Some(pair.local.ip);
+        entry.remote = Some(pair.remote.ip());
+        if let Some(session) = &left.session {
+            entry.tls_session = Some(hex(session));
+        }
+        if let Some(token) = &left.token {
+            entry.token = Some(hex(token));
+        }
+        self.is_changed = true;
+    }
+
+    /// Writes the file, for its owner alone: what is in it decrypts what is sent with it.
+    pub fn write(&mut self) -> Result<(), Failure> {
+        if !std::mem::take(&mut self.is_changed) {
+            return Ok(());
+        }
+        let folder = match self.file.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        let write = || -> std::io::Result<()> {
+            let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
+            serde_json::to_writer_pretty(&mut temporary, &self.content)?;
+            temporary.write_all(b"\n")?;
+            temporary.persist(&self.file)?;
+            Ok(())
+        };
+        write()
+            .map_err(|e| Failure::new(LOCAL, format!("cannot write {}: {e}", self.file.display())))
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u8>> = text
+        .chars()
+        .map(|c| c.to_digit(16).map(|digit| digit as u8))
+        .collect();
+    let digits = digits.filter(|digits| digits.len() % 2 == 0)?;
+    Some(digits.chunks_exact(2).map(|d| d[0] << 4 | d[1]).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use mpq_decision::paths::Local;
+
+    fn pair(local: &str) -> Pair {
+        let ip = local.parse().unwrap();
+        Pair {
+            local: Local { if_index: 0, ip },
+            remote: "192.0.2.1:443".parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_token_is_for_one_connection_and_each_server_has_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("session");
+        let mut first = Remembered::read(&file).unwrap();
+        let left = Resumption {
+            session: Some(vec![1, 0xff]),
+            token: Some(vec![2; 3]),
+        };
+        first.keep("a:443", &pair("10.0.0.1"), &left);
+        first.write().unwrap();
+
+        let mut second = Remembered::read(&file).unwrap();
+        assert_eq!(second.resumption("a:443").session, left.session);
+        assert_eq!(second.resumption("a:443").token, left.token);
+        assert_eq!(second.resumption("b:443").session, None);
+        assert!(second.is_same_network("a:443", &pair("10.0.0.1")));
+        assert!(!second.is_same_network("a:443", &pair("10.0.0.2")));
+        second.token_is_used("a:443");
+        // A connection that brings nothing new.
+        second.keep("a:443", &pair("10.0.0.1"), &Resumption::default());
+        second.write().unwrap();
+
+        let third = Remembered::read(&file).unwrap();
+        assert_eq!(third.resumption("a:443").session, left.session);
+        assert_eq!(third.resumption("a:443").token, None);
+    }
+
+    #[test]
+    fn another_file_is_not_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("notes");
+        for text in ["notes", "{\"version\": 2, \"servers\": {}}"] {
+            std::fs::write(&file, text).unwrap();
+            let failure = Remembered::read(&file).unwrap_err();
+            assert!(failure.message.unwrap().contains("remove it"));
+        }
+        for odd in ["0", "0g", "é0"] {
+            assert_eq!(unhex(odd), None, "{odd}");
+        }
+    }
+}
