@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::Output;
 use std::time::Duration;
 
+use mpq_identity::Identity;
 use serde_json::Value;
 
 use common::code;
@@ -234,6 +235,30 @@ fn a_request_that_came_too_early_is_answered_all_the_same() {
         assert_eq!(report["connections"][0]["resumed"], false);
         assert_eq!(paths_with_data(&report), 2);
     }
+}
+
+#[test]
+fn a_session_that_nobody_verified_is_not_trusted() {
+    let (dirs, _) = dirs(10);
+    let made = Identity::new(["127.0.0.1".into()]).unwrap();
+    let files = made.files().unwrap();
+    let [cert, key] = [&files.certificate, &files.key].map(|file| file.to_str().unwrap());
+    let options = ["--early-data", "--cert", cert, "--key", key];
+    let server = Server::start(&dirs.www, &options);
+    let get = |options: &[&str]| {
+        let mut command = dirs.get(&["--session=kept", "--json=report.json"]);
+        code(&run(command.args(options).arg(server.url("file.bin"))))
+    };
+    let is_resumed = || json(&dirs, "report.json")["connections"][0]["resumed"] == true;
+
+    assert_eq!(get(&["--no-verify"]), 0);
+    assert_eq!(get(&[]), 3);
+    // With its authority it has to show its certificate once, and is known then.
+    assert_eq!(get(&["--trust-origin-ca-pem", cert]), 0);
+    assert!(!is_resumed());
+    assert_eq!(get(&["--trust-origin-ca-pem", cert]), 0);
+    assert!(is_resumed());
+    assert_eq!(get(&[]), 3);
 }
 
 #[test]
