@@ -110,24 +110,35 @@ fn both_paths_resume_where_they_are_known() {
     let mode = std::fs::metadata(visits.kept()).unwrap().permissions();
     assert_eq!(mode.mode() & 0o777, 0o600);
 
-    let before = visits.token().expect("nothing was seen of two full links");
-    let second = visits.get("file.bin", &[]);
-    assert_eq!(second["connections"][0]["server"], visits.name());
-    assert_eq!(second["connections"][0]["resumed"], true);
-    for path_id in [0, 1] {
-        until("the path resumes", || {
-            visits.said_of(path_id, "resumes: ") == 1
-        });
+    // On a busy machine a path may carry too little in one visit to be known in the next.
+    let mut used = None;
+    for _ in 0..10 {
+        let before = visits.token();
+        let report = visits.get("file.bin", &[]);
+        assert_eq!(report["connections"][0]["server"], visits.name());
+        assert_eq!(report["connections"][0]["resumed"], true);
+        if used.is_none() && visits.said_of(0, "resumes: ") > 0 {
+            assert_ne!(visits.token(), before);
+            used = before;
+        }
+        if [0, 1].iter().all(|id| visits.said_of(*id, "resumes: ") > 0) {
+            break;
+        }
     }
+    assert!(
+        visits.said_of(1, "resumes: ") > 0,
+        "{}",
+        visits.server.log()
+    );
 
-    // The second visit has brought a new token, and the one of the first is worth nothing any more.
-    assert_ne!(visits.token(), Some(before.clone()));
-    visits.set_token(&before);
+    // The token of the visit before that is worth nothing any more.
+    let resumed = visits.said_of(0, "resumes: ");
+    visits.set_token(&used.expect("the first path never resumed"));
     visits.get("small", &[]);
     until("the used token is known", || {
         visits.said_of(0, "begins anew: what is known of it was used") == 1
     });
-    assert_eq!(visits.said_of(0, "resumes: "), 1);
+    assert_eq!(visits.said_of(0, "resumes: "), resumed);
 
     // And somebody went on with half of what was remembered. Not each does: a busy machine shows other RTTs, or losses.
     for _ in 0..2 {
