@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::Output;
 use std::time::Duration;
 
+use mpq_identity::Identity;
 use serde_json::Value;
 
 use common::code;
@@ -109,37 +110,60 @@ fn both_paths_resume_where_they_are_known() {
     let mode = std::fs::metadata(visits.kept()).unwrap().permissions();
     assert_eq!(mode.mode() & 0o777, 0o600);
 
-    let before = visits.token().expect("nothing was seen of two full links");
-    let second = visits.get("file.bin", &[]);
-    assert_eq!(second["connections"][0]["server"], visits.name());
-    assert_eq!(second["connections"][0]["resumed"], true);
-    for path_id in [0, 1] {
-        until("the path resumes", || {
-            visits.said_of(path_id, "resumes: ") == 1
-        });
+    // On a busy machine a path may carry too little in one visit to be known in the next.
+    let mut used = None;
+    for _ in 0..10 {
+        let before = visits.token();
+        let report = visits.get("file.bin", &[]);
+        assert_eq!(report["connections"][0]["server"], visits.name());
+        assert_eq!(report["connections"][0]["resumed"], true);
+        if used.is_none() && visits.said_of(0, "resumes: ") > 0 {
+            assert_ne!(visits.token(), before);
+            used = before;
+        }
+        if [0, 1].iter().all(|id| visits.said_of(*id, "resumes: ") > 0) {
+            break;
+        }
     }
+    assert!(
+        visits.said_of(1, "resumes: ") > 0,
+        "{}",
+        visits.server.log()
+    );
 
-    // The second visit has brought a new token, and the one of the first is worth nothing any more.
-    assert_ne!(visits.token(), Some(before.clone()));
-    visits.set_token(&before);
+    // The token of the visit before that is worth nothing any more.
+    let resumed = visits.said_of(0, "resumes: ");
+    visits.set_token(&used.expect("the first path never resumed"));
     visits.get("small", &[]);
     until("the used token is known", || {
         visits.said_of(0, "begins anew: what is known of it was used") == 1
     });
-    assert_eq!(visits.said_of(0, "resumes: "), 1);
+    assert_eq!(visits.said_of(0, "resumes: "), resumed);
 
-    // And the first path of the second visit went on with half of what was remembered.
+    // And somebody went on with half of what was remembered. Not each does: a busy machine shows other RTTs, or losses.
+    for _ in 0..2 {
+        visits.get("file.bin", &[]);
+    }
     let log = visits.server.log();
-    let remembered = log.split("path 0 resumes: ").nth(1).unwrap();
-    let remembered: u64 = remembered.split(' ').next().unwrap().parse().unwrap();
+    let resumed = log.lines().filter(|line| line.contains(" resumes: "));
+    let halves: Vec<(String, String)> = resumed
+        .map(|line| {
+            let (before, after) = line.split_once(" resumes: ").unwrap();
+            let path_id = before.rsplit(' ').next().unwrap();
+            let bytes: u64 = after.split(' ').next().unwrap().parse().unwrap();
+            (path_id.to_owned(), (bytes / 2).to_string())
+        })
+        .collect();
+    assert!(halves.len() >= 2, "{log}");
     signal(&visits.server.child, "TERM");
-    until("the trace is whole", || {
+    until("a jump", || {
         let trace = std::fs::read_to_string(&trace).unwrap();
-        let jumps = |row: &str| {
+        let is_jump = |row: &str| {
             let fields: Vec<&str> = row.split(',').collect();
-            fields[2] == "0" && fields[4] == "acked" && fields[6] == (remembered / 2).to_string()
+            let is_half = |half: &(String, String)| half.0 == fields[2] && half.1 == fields[6];
+            fields[4] == "acked" && halves.iter().any(is_half)
         };
-        trace.lines().any(jumps)
+        trace.lines().any(is_jump)
     });
 }
 
@@ -234,6 +258,30 @@ fn a_request_that_came_too_early_is_answered_all_the_same() {
         assert_eq!(report["connections"][0]["resumed"], false);
         assert_eq!(paths_with_data(&report), 2);
     }
+}
+
+#[test]
+fn a_session_that_nobody_verified_is_not_trusted() {
+    let (dirs, _) = dirs(10);
+    let made = Identity::new(["127.0.0.1".into()]).unwrap();
+    let files = made.files().unwrap();
+    let [cert, key] = [&files.certificate, &files.key].map(|file| file.to_str().unwrap());
+    let options = ["--early-data", "--cert", cert, "--key", key];
+    let server = Server::start(&dirs.www, &options);
+    let get = |options: &[&str]| {
+        let mut command = dirs.get(&["--session=kept", "--json=report.json"]);
+        code(&run(command.args(options).arg(server.url("file.bin"))))
+    };
+    let is_resumed = || json(&dirs, "report.json")["connections"][0]["resumed"] == true;
+
+    assert_eq!(get(&["--no-verify"]), 0);
+    assert_eq!(get(&[]), 3);
+    // With its authority it has to show its certificate once, and is known then.
+    assert_eq!(get(&["--trust-origin-ca-pem", cert]), 0);
+    assert!(!is_resumed());
+    assert_eq!(get(&["--trust-origin-ca-pem", cert]), 0);
+    assert!(is_resumed());
+    assert_eq!(get(&[]), 3);
 }
 
 #[test]

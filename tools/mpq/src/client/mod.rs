@@ -37,6 +37,7 @@ use crate::signals::StopRequests;
 pub use args::ClientArgs;
 pub use paths::PathLog;
 use remembered::Remembered;
+use remembered::Trust;
 
 /// How often paths are sampled.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
@@ -53,6 +54,7 @@ pub struct Session<'a> {
     log: PathLog,
     next_sample: Instant,
     remembered: Option<Remembered>,
+    trust: Trust,
     origins: Vec<Origin>,
 }
 
@@ -67,7 +69,10 @@ struct Origin {
 impl<'a> Session<'a> {
     /// A session without connections, where `what` is of interest. SIGINT and SIGTERM end it from now on.
     pub fn new(args: &'a ClientArgs, what: Carried) -> Result<Self, Failure> {
-        let client = Client::new(args.settings()?)?;
+        let settings = args.settings()?;
+        let trust = Trust::new(&settings.verify);
+        // Says it better if a file of authorities is none.
+        let client = Client::new(settings)?;
         let waker = client.waker();
         let stop = StopRequests::watch(move || waker.wake())
             .map_err(|e| Failure::new(LOCAL, format!("signals: {e}")))?;
@@ -83,6 +88,7 @@ impl<'a> Session<'a> {
                 Some(file) => Some(Remembered::read(file)?),
                 None => None,
             },
+            trust: trust?,
             origins: Vec::new(),
         })
     }
@@ -114,7 +120,7 @@ impl<'a> Session<'a> {
         let resumption = self
             .remembered
             .as_ref()
-            .map(|remembered| remembered.resumption(&server))
+            .map(|remembered| remembered.resumption(&server, &self.trust))
             .unwrap_or_default();
 
         let delay = Duration::from_millis(self.args.attempt_delay);
@@ -306,7 +312,7 @@ impl<'a> Session<'a> {
                     session: conn.quic.session().map(<[u8]>::to_vec),
                     token: conn.quic.next_token().map(<[u8]>::to_vec),
                 };
-                remembered.keep(&origin.report.server, &origin.pair, &left);
+                remembered.keep(&origin.report.server, &origin.pair, &self.trust, &left);
             }
         }
         if let Err(failure) = remembered.write() {

@@ -7,15 +7,21 @@ use std::path::Path;
 use std::path::PathBuf;
 
 use mpq_decision::paths::Pair;
+use mpq_driver::h3::client::Verify;
 use mpq_driver::Resumption;
 use serde::Deserialize;
 use serde::Serialize;
+use sha2::Digest;
+use sha2::Sha256;
 
 use crate::exit::Failure;
 use crate::exit::LOCAL;
 
 /// Of the format of the file.
 const VERSION: u32 = 1;
+
+const PIN: &str = "pin";
+const NONE: &str = "none";
 
 /// The file, read.
 #[derive(Debug)]
@@ -40,8 +46,39 @@ struct Entry {
     remote: Option<IpAddr>,
     /// Hexadecimal.
     tls_session: Option<String>,
+    /// How the certificate behind that session was judged.
+    trust: Option<String>,
     /// Hexadecimal; gone once a connection has begun with it.
     token: Option<String>,
+}
+
+/// How certificates are judged in this run.
+#[derive(Clone, Debug)]
+pub struct Trust(String);
+
+impl Trust {
+    /// As `verify` says.
+    ///
+    /// # Errors
+    /// If its file cannot be read.
+    pub fn new(verify: &Verify) -> Result<Trust, Failure> {
+        Ok(Trust(match verify {
+            Verify::System => "system".into(),
+            Verify::Ca(file) => {
+                let text = std::fs::read(file)
+                    .map_err(|e| Failure::new(LOCAL, format!("cannot read {file}: {e}")))?;
+                format!("ca {}", hex(&Sha256::digest(text)))
+            }
+            Verify::Pin(_) => PIN.into(),
+            Verify::None => NONE.into(),
+        }))
+    }
+
+    /// Whether a session of that judgement may be used. Who does not look need not care, and a pinned certificate is
+    /// compared with that of the session.
+    fn accepts(&self, kept: Option<&str>) -> bool {
+        [PIN, NONE].contains(&self.0.as_str()) || kept == Some(&self.0)
+    }
 }
 
 impl Remembered {
@@ -74,12 +111,14 @@ impl Remembered {
         })
     }
 
-    /// What the next connection to `server` begins with.
-    pub fn resumption(&self, server: &str) -> Resumption {
+    /// What the next connection to `server` begins with. Its certificate is not seen again: a session is one of a
+    /// server whose certificate was judged as `trust` says.
+    pub fn resumption(&self, server: &str, trust: &Trust) -> Resumption {
         let entry = self.content.servers.get(server);
         let bytes = |hex: Option<&String>| hex.and_then(|hex| unhex(hex));
+        let trusted = entry.filter(|entry| trust.accepts(entry.trust.as_deref()));
         Resumption {
-            session: bytes(entry.and_then(|entry| entry.tls_session.as_ref())),
+            session: bytes(trusted.and_then(|entry| entry.tls_session.as_ref())),
             token: bytes(entry.and_then(|entry| entry.token.as_ref())),
         }
     }
@@ -99,12 +138,13 @@ impl Remembered {
     }
 
     /// Keeps what a connection leaves; what it does not leave remains as it was.
-    pub fn keep(&mut self, server: &str, pair: &Pair, left: &Resumption) {
+    pub fn keep(&mut self, server: &str, pair: &Pair, trust: &Trust, left: &Resumption) {
         let entry = self.content.servers.entry(server.to_owned()).or_default();
         entry.local = Some(pair.local.ip);
         entry.remote = Some(pair.remote.ip());
         if let Some(session) = &left.session {
             entry.tls_session = Some(hex(session));
+            entry.trust = Some(trust.0.clone());
         }
         if let Some(token) = &left.token {
             entry.token = Some(hex(token));
@@ -164,28 +204,58 @@ mod tests {
     fn a_token_is_for_one_connection_and_each_server_has_its_own() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("session");
+        let none = Trust::new(&Verify::None).unwrap();
         let mut first = Remembered::read(&file).unwrap();
         let left = Resumption {
             session: Some(vec![1, 0xff]),
             token: Some(vec![2; 3]),
         };
-        first.keep("a:443", &pair("10.0.0.1"), &left);
+        first.keep("a:443", &pair("10.0.0.1"), &none, &left);
         first.write().unwrap();
 
         let mut second = Remembered::read(&file).unwrap();
-        assert_eq!(second.resumption("a:443").session, left.session);
-        assert_eq!(second.resumption("a:443").token, left.token);
-        assert_eq!(second.resumption("b:443").session, None);
+        assert_eq!(second.resumption("a:443", &none).session, left.session);
+        assert_eq!(second.resumption("a:443", &none).token, left.token);
+        assert_eq!(second.resumption("b:443", &none).session, None);
         assert!(second.is_same_network("a:443", &pair("10.0.0.1")));
         assert!(!second.is_same_network("a:443", &pair("10.0.0.2")));
         second.token_is_used("a:443");
         // A connection that brings nothing new.
-        second.keep("a:443", &pair("10.0.0.1"), &Resumption::default());
+        second.keep("a:443", &pair("10.0.0.1"), &none, &Resumption::default());
         second.write().unwrap();
 
         let third = Remembered::read(&file).unwrap();
-        assert_eq!(third.resumption("a:443").session, left.session);
-        assert_eq!(third.resumption("a:443").token, None);
+        assert_eq!(third.resumption("a:443", &none).session, left.session);
+        assert_eq!(third.resumption("a:443", &none).token, None);
+    }
+
+    #[test]
+    fn a_session_is_worth_what_its_certificate_was() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let other = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(other.path(), "another authority").unwrap();
+        let ca = |file: &tempfile::NamedTempFile| Verify::Ca(file.path().display().to_string());
+        let [none, pin, system, first, second] = [
+            Verify::None,
+            Verify::Pin([1; 32]),
+            Verify::System,
+            ca(&file),
+            ca(&other),
+        ]
+        .map(|verify| Trust::new(&verify).unwrap());
+        for trust in [&none, &pin] {
+            for kept in [&none, &pin, &system, &first] {
+                assert!(trust.accepts(Some(&kept.0)), "{trust:?} {kept:?}");
+            }
+        }
+        for trust in [&system, &first] {
+            for kept in [&none, &pin, &second] {
+                assert!(!trust.accepts(Some(&kept.0)), "{trust:?} {kept:?}");
+            }
+            assert!(!trust.accepts(None));
+            assert!(trust.accepts(Some(&trust.0)));
+        }
+        assert!(!system.accepts(Some(&first.0)) && !first.accepts(Some(&system.0)));
     }
 
     #[test]
