@@ -325,13 +325,21 @@ fn what_ours_add_is_off_where_the_controller_has_it() {
     };
     for (key, cc, off) in [
         ("re_entry", "lia", "lia:re-entry=off"),
-        ("re_entry", "mcompound:w_low=0", "mcompound:w_low=0,re-entry=off"),
+        (
+            "re_entry",
+            "mcompound:w_low=0",
+            "mcompound:w_low=0,re-entry=off",
+        ),
         ("re_entry", "lia:re-entry=on", "lia:re-entry=on"),
         ("re_entry", "uncoupled-cubic", "uncoupled-cubic"),
         ("re_entry", "cubic", "cubic"),
         ("re_entry", "dc-ledbat", "dc-ledbat"),
         ("fast_start", "lia", "lia:start=slow"),
-        ("fast_start", "mcompound:w_low=0", "mcompound:w_low=0,start=slow"),
+        (
+            "fast_start",
+            "mcompound:w_low=0",
+            "mcompound:w_low=0,start=slow",
+        ),
         ("fast_start", "lia:start=rho", "lia:start=rho"),
         ("fast_start", "uncoupled-cubic", "uncoupled-cubic"),
         ("fast_start", "dc-ledbat", "dc-ledbat"),

@@ -398,7 +398,10 @@ impl Flow {
     /// `cc` as the transport takes it, with `re_entry` and `fast_start`.
     pub fn controller(&self) -> String {
         let mut cc = self.cc.clone();
-        for (wanted, off) in [(self.re_entry, "re-entry=off"), (self.fast_start, "start=slow")] {
+        for (wanted, off) in [
+            (self.re_entry, "re-entry=off"),
+            (self.fast_start, "start=slow"),
+        ] {
             let separator = if cc.contains(':') { ',' } else { ':' };
             let without = format!("{cc}{separator}{off}");
             if !wanted && quiche::check_cc_algorithm_name(&without).is_ok() {
