@@ -22,6 +22,7 @@
 //! - [`params`]: controllers and schedulers by name, with parameters.
 //! - [`cc`]: congestion control. [`cc::Group`] is what the transport calls; one controller per file.
 //! - [`sched`]: packet schedulers behind the [`sched::Scheduler`] trait; one scheduler per file.
+//! - [`acks`]: which way acknowledgments go back.
 //! - [`health`]: finds a path that stopped delivering, well before a probe timeout would.
 //! - [`paths`]: path managers, which open and close paths.
 //!
@@ -41,6 +42,7 @@ macro_rules! table_of_files {
     };
 }
 
+pub mod acks;
 pub mod cc;
 pub mod health;
 pub mod params;

@@ -85,6 +85,9 @@ pub struct PathState {
     pub in_flight_bytes: u64,
     /// Round-trip time; `None` while there is no sample, which is not the same as "fast".
     pub rtt: Option<Rtt>,
+    /// The path that ACKs of this one come back on by habit, and `rtt` is for: itself, unless the
+    /// peer prefers another (RFC 10069, section 5.4). Samples of two ways back do not compare.
+    pub way_back: PathId,
     /// How long the peer says it held back the ACK of the latest RTT sample (RFC 9002, section
     /// 5.3); zero if unknown.
     pub ack_delay: Duration,
@@ -155,6 +158,7 @@ impl PathState {
             mss_bytes: mss_bytes.max(1),
             in_flight_bytes: 0,
             rtt: None,
+            way_back: id,
             ack_delay: Duration::ZERO,
             one_way_delay_micros: None,
             delivery_rate_bytes_per_sec: None,

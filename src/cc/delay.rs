@@ -2,13 +2,15 @@
 //!
 //! One-way delays where the peer sends timestamps: their clock offset cancels in the difference
 //! from the base. Else RTT samples less the peer's ACK delay, which also see the queue of the way
-//! back. A path that changes from one to the other starts its measurement over.
+//! back. A path that changes from one to the other, or from one way back to another, starts its
+//! measurement over.
 
 use std::time::Duration;
 use std::time::Instant;
 
 use super::units::seconds_between;
 use super::Ack;
+use crate::registry::PathId;
 use crate::registry::PathState;
 
 /// How many minima the base delay is the least of (RFC 6817, BASE_HISTORY).
@@ -24,7 +26,8 @@ const CURRENT_FILTER: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     OneWay,
-    RoundTrip,
+    /// By this path back.
+    RoundTrip(PathId),
 }
 
 /// The delay sample that an ACK gave, in microseconds from an unknown zero.
@@ -34,7 +37,7 @@ pub(super) fn sample(path: &PathState, ack: &Ack) -> Option<(Source, i64)> {
     }
     let delay = ack.rtt_sample?.saturating_sub(path.ack_delay);
     let micros = i64::try_from(delay.as_micros()).unwrap_or(i64::MAX);
-    Some((Source::RoundTrip, micros))
+    Some((Source::RoundTrip(path.way_back), micros))
 }
 
 /// The delay filter of one path.
@@ -99,7 +102,6 @@ impl Delay {
 mod tests {
     use super::super::testing::*;
     use super::*;
-    use crate::registry::PathId;
 
     /// Feeds one-way delays of an unknown offset and returns the queueing delay after each.
     fn feed(delay: &mut Delay, now: Instant, micros: &[i64]) -> Vec<f64> {
@@ -163,6 +165,26 @@ mod tests {
         path.one_way_delay_micros = Some(-700);
         delay.on_ack(now, path, &ack(now));
         close(delay.queueing(), 0.0);
+    }
+
+    #[test]
+    fn another_way_back_has_a_base_of_its_own() {
+        let now = Instant::now();
+        let mut paths = paths(&[(10, 100)]);
+        let path = paths.get_mut(PathId(0)).unwrap();
+        let mut delay = Delay::default();
+        // 600 ms by itself, 310 by path 1, and again: never a queue.
+        for (way, rtt_ms) in [(0, 600), (1, 310), (0, 600)] {
+            path.way_back = PathId(way);
+            for _ in 0..CURRENT_FILTER {
+                let ack = Ack {
+                    rtt_sample: Some(Duration::from_millis(rtt_ms)),
+                    ..ack(now)
+                };
+                delay.on_ack(now, path, &ack);
+                close(delay.queueing(), 0.0);
+            }
+        }
     }
 
     #[test]

@@ -155,6 +155,7 @@ impl Group {
         path.acked_since_loss_bytes = path.acked_since_loss_bytes.saturating_add(ack.acked_bytes);
         path.in_recovery &= window.sent_before_recovery(ack.newest_sent);
         let (in_recovery, mss_bytes) = (path.in_recovery, path.mss_bytes as f64);
+        window.note_way_back(path);
         let ended = window.note_round(now, ack, path.rtt, self.options.start);
         let limited = window.is_limited(mss_bytes, ack.app_limited);
 

@@ -219,6 +219,17 @@ impl Begin {
         self.fast = None;
     }
 
+    /// Acknowledgments take another way back: the round trip that goes on, and its train, do not
+    /// compare with what comes. The rate stays.
+    pub fn on_way_back(&mut self) {
+        *self = Begin {
+            rate: self.rate,
+            jumped: self.jumped,
+            round_cwnd_bytes: self.round_cwnd_bytes,
+            ..Begin::default()
+        };
+    }
+
     /// Packets were acked.
     pub fn on_ack(&mut self, now: Instant, ack: &Ack, rtt: Option<Rtt>) {
         self.newest_bytes = ack.acked_bytes as f64;

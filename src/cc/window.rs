@@ -24,6 +24,7 @@ use super::units::secs;
 use super::Ack;
 use super::Change;
 use super::Options;
+use crate::registry::PathId;
 use crate::registry::PathState;
 use crate::registry::Rtt;
 use crate::registry::SSTHRESH_UNSET;
@@ -39,6 +40,9 @@ const MAX_WINDOW_BYTES: f64 = (1u64 << 36) as f64;
 /// window, and never less than four packets.
 const BURST_BYTES: f64 = 65536.0;
 const BURST_MIN_PACKETS: f64 = 4.0;
+
+/// A change of the way back changes a window by this factor at most.
+const MAX_WAY_RATIO: f64 = 4.0;
 
 /// Pacing gains over cwnd/srtt. Slow start doubles per round, so it needs 2; RFC 9002 section 7.7
 /// suggests 1.25 to fill the window despite timer error.
@@ -61,6 +65,8 @@ pub(super) struct PathWindow {
     peak_in_flight_bytes: [u64; 2],
     /// The RTT samples of this round.
     samples: Samples,
+    /// The way back that the samples are of, and its least RTT.
+    way_back: Option<(PathId, Duration)>,
     hystart: HyStart,
     pub re_entry: ReEntry,
     /// Of a path that is known from before.
@@ -107,6 +113,7 @@ impl PathWindow {
             round_started: None,
             peak_in_flight_bytes: [0; 2],
             samples: Samples::default(),
+            way_back: None,
             hystart: HyStart::default(),
             re_entry: ReEntry::default(),
             resume: None,
@@ -134,6 +141,34 @@ impl PathWindow {
     /// Was the packet sent before the current recovery period, or in the moment it began?
     pub fn sent_before_recovery(&self, sent: Instant) -> bool {
         self.recovery_started.is_some_and(|started| sent <= started)
+    }
+
+    /// Acknowledgments take another way back, and the RTT is another. Samples do not compare with
+    /// those before, and the rate that the path had needs another window: a smaller one at once, a
+    /// larger one by slow start.
+    pub fn note_way_back(&mut self, path: &PathState) {
+        let Some(rtt) = path.rtt else {
+            return;
+        };
+        let before = self.way_back.replace((path.way_back, rtt.min));
+        let Some((_, min)) = before.filter(|(way, _)| *way != path.way_back) else {
+            return;
+        };
+        self.samples = Samples::default();
+        self.hystart = HyStart::default();
+        self.long_run = LongRun::default();
+        self.begin.on_way_back();
+
+        let ratio = secs(rtt.min) / secs(min).max(1e-6);
+        let ratio = ratio.clamp(1.0 / MAX_WAY_RATIO, MAX_WAY_RATIO);
+        if self.in_slow_start() {
+            self.ssthresh_bytes = (ratio * self.ssthresh_bytes).max(self.cwnd_bytes);
+        } else if ratio < 1.0 {
+            self.cwnd_bytes *= ratio;
+            self.ssthresh_bytes = self.cwnd_bytes;
+        } else {
+            self.ssthresh_bytes = ratio * self.cwnd_bytes;
+        }
     }
 
     /// Counts the ACK into its round, and returns the RTT samples of a round that it ended.

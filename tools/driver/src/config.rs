@@ -88,6 +88,9 @@ pub struct TransportSettings {
     /// HyStart++ in slow start.
     pub hystart: bool,
 
+    /// Let acknowledgments of a path take another one that brings them back much sooner.
+    pub ack_detours: bool,
+
     /// Send GREASE values.
     pub grease: bool,
 
@@ -121,6 +124,7 @@ impl Default for TransportSettings {
             active_connection_id_limit: 4,
             max_datagram_bytes: crate::MAX_DATAGRAM_BYTES,
             hystart: true,
+            ack_detours: false,
             grease: true,
             pacing: true,
             send_budget: None,

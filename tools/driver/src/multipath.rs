@@ -227,6 +227,7 @@ pub(crate) fn configure(
     quiche::check_scheduler_name(&settings.scheduler)?;
     config.set_scheduler_name(&settings.scheduler)?;
     config.enable_paced_sending(settings.pacing);
+    config.enable_ack_detours(settings.ack_detours);
 
     Ok(())
 }

@@ -271,6 +271,7 @@ pub fn settings(flow: &Flow) -> TransportSettings {
         max_stream_data: window,
         max_path_id: (flow.paths.len() > 1).then_some(2 * MOST_PATHS as u64),
         hystart: flow.hystart,
+        ack_detours: flow.ack_detours,
         // GREASE is there to find faults of others, and is noise here.
         grease: false,
         idle_timeout: flow.idle_timeout.value.0,
