@@ -124,7 +124,7 @@ fn a_known_path_begins_with_more() {
             [[flow]]
             name = "f"
             paths = ["land", {{ name = "sky" {known} }}]
-            cc = "lia"
+            cc = "lia:start=slow"
             "#
         );
         let outcome = run(&scenario, 1);
