@@ -252,10 +252,11 @@ impl<'a> View<'a> {
         self.paths().find(|path| path.id == id)
     }
 
-    /// A path that a scheduler may send on, by ID: one that is shown, or a backup path.
+    /// A path that a scheduler may send on, by ID: one that is shown, one that comes back, or a backup
+    /// path.
     pub fn usable(&self, id: PathId) -> Option<&'a PathState> {
-        self.with_returning()
-            .path(id)
+        self.path(id)
+            .or_else(|| self.with_returning().path(id))
             .or_else(|| self.backups().and_then(|backups| backups.path(id)))
     }
 
