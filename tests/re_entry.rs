@@ -9,7 +9,6 @@ use common::*;
 use std::time::Duration;
 
 use mpq_decision::cc;
-use mpq_decision::cc::CONTROLLERS;
 use mpq_decision::health::Health;
 use mpq_decision::registry::Rtt;
 use mpq_decision::registry::SSTHRESH_UNSET;
@@ -18,10 +17,7 @@ use proptest::prelude::*;
 
 /// The controllers that have the rule.
 fn with_the_rule() -> impl Iterator<Item = &'static str> {
-    CONTROLLERS
-        .iter()
-        .filter(|entry| entry.params.iter().any(|param| param.name == "re-entry"))
-        .map(|entry| entry.name)
+    with_param("re-entry")
 }
 
 /// Two paths of 50 ms, each of which lost a packet of its first window: 5 packets each.
@@ -53,12 +49,7 @@ fn rounds_to_re_entry(sender: &mut Sender, id: u64) -> Option<u32> {
 
 #[test]
 fn every_coupled_controller_that_goes_by_losses_has_it() {
-    let by_delay = ["wvegas", "mpfast", "dc-ledbat"];
-    let expected: Vec<_> = CONTROLLERS
-        .iter()
-        .filter(|entry| entry.coupled && !by_delay.contains(&entry.name))
-        .map(|entry| entry.name)
-        .collect();
+    let expected = coupled_by_losses();
     assert_eq!(with_the_rule().collect::<Vec<_>>(), expected);
 
     let re_entry = |text: &str| text.parse::<cc::Choice>().unwrap().options().re_entry;

@@ -10,27 +10,18 @@ use std::time::Duration;
 
 use mpq_decision::cc;
 use mpq_decision::cc::Start;
-use mpq_decision::cc::CONTROLLERS;
 use mpq_decision::registry::Rtt;
 use mpq_decision::PathId;
 use proptest::prelude::*;
 
 /// The controllers that have the parameter.
 fn with_starts() -> impl Iterator<Item = &'static str> {
-    CONTROLLERS
-        .iter()
-        .filter(|entry| entry.params.iter().any(|param| param.name == "start"))
-        .map(|entry| entry.name)
+    with_param("start")
 }
 
 #[test]
 fn every_coupled_controller_that_goes_by_losses_has_it() {
-    let by_delay = ["wvegas", "mpfast", "dc-ledbat"];
-    let expected: Vec<_> = CONTROLLERS
-        .iter()
-        .filter(|entry| entry.coupled && !by_delay.contains(&entry.name))
-        .map(|entry| entry.name)
-        .collect();
+    let expected = coupled_by_losses();
     assert_eq!(with_starts().collect::<Vec<_>>(), expected);
 
     let start = |text: &str| text.parse::<cc::Choice>().unwrap().options().start;

@@ -18,6 +18,22 @@ use mpq_decision::registry::Rtt;
 use mpq_decision::PathId;
 use mpq_decision::Registry;
 
+/// The controllers that have a parameter.
+pub fn with_param(param: &str) -> impl Iterator<Item = &'static str> + '_ {
+    let with = cc::CONTROLLERS
+        .iter()
+        .filter(move |entry| entry.params.iter().any(|has| has.name == param));
+    with.map(|entry| entry.name)
+}
+
+/// The coupled controllers that go by losses.
+pub fn coupled_by_losses() -> Vec<&'static str> {
+    let by_delay = ["wvegas", "mpfast", "dc-ledbat"];
+    let entries = cc::CONTROLLERS.iter();
+    let coupled = entries.filter(|entry| entry.coupled && !by_delay.contains(&entry.name));
+    coupled.map(|entry| entry.name).collect()
+}
+
 pub const MSS: u64 = 1200;
 pub const MS: Duration = Duration::from_millis(1);
 
