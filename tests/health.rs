@@ -477,6 +477,24 @@ fn a_returning_path_that_falls_silent_fails_again() {
 }
 
 #[test]
+fn a_returning_path_is_not_taken_back_unanswered() {
+    let mut scene = Scene::new(&[(20, 1.25), (50, 2.5)]);
+    scene
+        .monitor
+        .on_link_down(scene.at(0), &mut scene.paths, PathId(0));
+    // Answers the probes of 50, 120 and 190, and then dies: its hold time is over at 270.
+    for sent_ms in [50, 120, 190] {
+        scene.run_to(sent_ms + 20);
+        scene.ack(0, sent_ms, 0);
+    }
+    // It is probed an RTT before that, at 250, and has P = 50.
+    scene.run_to(299);
+    assert_eq!(scene.health(0), Health::Recovering);
+    scene.run_to(300);
+    assert_eq!(scene.health(0), Health::Failed);
+}
+
+#[test]
 fn a_long_failure_restarts_the_rtt() {
     let mut scene = Scene::new(&[(20, 1.25), (50, 2.5)]);
     scene
@@ -490,6 +508,8 @@ fn a_long_failure_restarts_the_rtt() {
     scene.ack(0, 220, 0);
     scene.run_to(310);
     scene.ack(0, 290, 0);
+    scene.run_to(370);
+    scene.ack(0, 350, 0);
     scene.run_to(370);
     assert_eq!(
         scene.when(0, Action::Recovered { rtt_restart: true }),

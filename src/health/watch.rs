@@ -145,10 +145,14 @@ impl Watch {
         Some((from + p.max(params.min_suspect) + allowance).max(self.since + allowance))
     }
 
-    /// When a recovering path is taken back, given that its probes are answered.
+    /// When a recovering path is taken back; not while a probe is unanswered.
     pub(super) fn return_at(&self, path: &PathState, params: &Params) -> Option<Instant> {
-        let shortest = self.hold.max(srtt(path)).max(params.min_return);
-        (self.acked_probes >= RETURN_PROBES).then_some(self.since + shortest)
+        let answered = self.acked_probes >= RETURN_PROBES && self.unanswered_probes == 0;
+        answered.then_some(self.hold_ends(path, params))
+    }
+
+    fn hold_ends(&self, path: &PathState, params: &Params) -> Instant {
+        self.since + self.hold.max(srtt(path)).max(params.min_return)
     }
 
     pub(super) fn enter(&mut self, now: Instant, health: Health) {
@@ -211,8 +215,16 @@ impl Watch {
     pub(super) fn answered(&mut self, now: Instant, path: &PathState, params: &Params) {
         self.acked_probes += 1;
         self.unanswered_probes = 0;
-        let pause = srtt(path).max(params.min_return).max(self.hold / 4);
-        self.next_probe = Some(now + pause);
+        let pause = srtt(path).max(params.min_return);
+        // The last answer comes when the hold time ends, so that no dead path is taken back.
+        let last = self
+            .hold_ends(path, params)
+            .checked_sub(srtt(path))
+            .filter(|last| *last > now);
+        self.next_probe = Some(match last {
+            Some(last) => (now + pause.max(self.hold / 4)).min(last),
+            None => now + pause,
+        });
     }
 
     /// A probe of a recovering path goes out; it has P to be answered.
