@@ -431,4 +431,23 @@ mod tests {
         };
         assert_eq!(CarefulResume::new(small, 10_000.0).phase, Phase::Normal);
     }
+
+    #[test]
+    fn bounds_of_a_jump_that_is_used() {
+        // All but a packet of 1000 bytes is in flight: more than that is needed.
+        let (t, mut rule) = jumped();
+        let old = ack(1_000, t + 100 * MS, 100 * MS, 199_000);
+        assert_eq!(rule.on_ack(t + 180 * MS, &old, 200_000.0, true), Step::Hold);
+        // An initial window is in flight: that is enough to validate.
+        let (t, mut rule) = jumped();
+        let new = ack(1_000, t + 101 * MS, 100 * MS, 11_000);
+        assert_eq!(
+            rule.on_ack(t + 201 * MS, &new, 200_000.0, false),
+            Step::Set(11_000.0)
+        );
+        // Until the last of the jump is acked, which left at 201 ms.
+        let more = ack(1_000, t + 200 * MS, 100 * MS, 11_000);
+        rule.on_ack(t + 300 * MS, &more, 11_000.0, true);
+        assert!(matches!(rule.phase, Phase::Validating { .. }));
+    }
 }
