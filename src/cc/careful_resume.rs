@@ -123,13 +123,10 @@ impl CarefulResume {
         }
     }
 
-    /// Of a path whose window jumps now, from `cwnd_bytes`.
-    pub fn jumped(now: Instant, cwnd_bytes: f64) -> Self {
+    /// Of a path of this least RTT whose window jumps now, from `cwnd_bytes`.
+    pub fn jumped(now: Instant, cwnd_bytes: f64, rtt: Duration) -> Self {
         CarefulResume {
-            saved: Saved {
-                cwnd_bytes: 0,
-                rtt: Duration::ZERO,
-            },
+            saved: Saved { cwnd_bytes: 0, rtt },
             phase: Phase::Unvalidated { since: now },
             initial_bytes: cwnd_bytes,
             acked_bytes: 0.0,
@@ -449,5 +446,15 @@ mod tests {
         let more = ack(1_000, t + 200 * MS, 100 * MS, 11_000);
         rule.on_ack(t + 300 * MS, &more, 11_000.0, true);
         assert!(matches!(rule.phase, Phase::Validating { .. }));
+    }
+
+    #[test]
+    fn a_jump_by_what_was_measured_is_validated_as_any_other() {
+        let t = Instant::now();
+        for (rtt_ms, step) in [(100, Step::Hold), (1001, Step::Set(10_500.0))] {
+            let mut rule = CarefulResume::jumped(t, 20_000.0, 100 * MS);
+            let old = ack(1_000, t, rtt_ms * MS, 20_000);
+            assert_eq!(rule.on_ack(t + MS, &old, 50_000.0, true), step);
+        }
     }
 }
