@@ -345,6 +345,7 @@ mod tests {
             None
         );
         close(flow.dwnd, 100.0);
+        close(flow.diff, 0.0);
         let queued = Round {
             limited: false,
             ..round(128)
@@ -352,6 +353,18 @@ mod tests {
         let path = list.get_mut(PathId(0)).unwrap();
         let change = flow.on_round(&rule(), &Thetas::ONE, path, &queued);
         close(change.unwrap().cwnd_bytes, 200_000.0);
+    }
+
+    #[test]
+    fn what_does_not_grow_need_not_be_limited() {
+        let paths = paths(&[(20, 100)]);
+        let unlimited = Round {
+            limited: false,
+            ..round(100)
+        };
+        let path = paths.get(PathId(0)).unwrap();
+        let change = Flow::default().on_round(&rule(), &Thetas::ONE, path, &unlimited);
+        close(change.unwrap().cwnd_bytes, 20_000.0);
     }
 
     #[test]

@@ -244,3 +244,69 @@ fn slow_start_grows_by_what_is_asked() {
     close(grown(0.25, 90_000.0), 20_250.0);
     close(grown(1.0, 20_400.0), 20_400.0);
 }
+
+#[test]
+fn the_end_of_growth_by_what_was_measured() {
+    // From r m = 100,000 bytes on by half of what is acked; just below it, no less than by doubling.
+    let grown = |cwnd_bytes| {
+        let mut window = begun(Start::Suss);
+        window.cwnd_bytes = cwnd_bytes;
+        window.slow_start(
+            &acked(Instant::now(), 100_000),
+            1.0,
+            &options(Start::Suss),
+            path().rtt,
+        );
+        window.cwnd_bytes
+    };
+    close(grown(100_000.0), 100_500.0);
+    close(grown(99_500.0), 100_500.0);
+    // A queue ends it, if delays may.
+    for (hystart, leaves) in [(true, true), (false, false)] {
+        let mut window = begun(Start::Suss);
+        window.cwnd_bytes = 100_000.0;
+        let rtt = path().rtt.unwrap();
+        for _ in 0..8 {
+            window.long_run.add(113 * MS, &rtt);
+        }
+        let options = Options {
+            hystart,
+            ..options(Start::Suss)
+        };
+        window.slow_start(&acked(Instant::now(), 100_000), 1.0, &options, Some(rtt));
+        assert_eq!(!window.in_slow_start(), leaves);
+    }
+}
+
+#[test]
+fn a_window_that_is_set_stays_in_its_phase() {
+    let change = Change {
+        cwnd_bytes: 40_000.0,
+        ssthresh_bytes: None,
+    };
+    for (ssthresh_bytes, after_bytes) in [(70_000.0, 40_000.0), (200_000.0, 200_000.0)] {
+        let mut window = window(80_000.0, ssthresh_bytes);
+        window.apply(change);
+        assert_eq!(window.ssthresh_bytes, after_bytes);
+    }
+    let mut window = window(80_000.0, 70_000.0);
+    window.apply(Change {
+        ssthresh_bytes: Some(60_000.0),
+        ..change
+    });
+    assert_eq!(
+        (window.cwnd_bytes, window.ssthresh_bytes),
+        (40_000.0, 60_000.0)
+    );
+}
+
+#[test]
+fn a_jump_is_paced_in_a_round_trip() {
+    // 50,000 bytes in 100 ms, without slow start's gain of 2.
+    let mut window = begun(Start::Train);
+    window.jump(Start::Train, Instant::now(), true, path().rtt);
+    window.cwnd_bytes = 50_000.0;
+    let mut path = path();
+    window.publish(&mut path, true);
+    assert_eq!(path.pacing_rate_bytes_per_sec, Some(500_000));
+}
