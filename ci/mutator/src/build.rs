@@ -87,7 +87,8 @@ pub fn until_it_compiles(dir: &Path, sources: &[Source]) -> Result<BTreeSet<usiz
 /// Builds the unit tests, and the integration tests of files whose names begin so.
 pub fn tests(dir: &Path, tests: &[(String, Vec<String>)]) -> Result<Vec<Binary>> {
     let mut args = vec!["test", "--quiet", "--no-run", "--lib"];
-    for name in tests.iter().flat_map(|(_, names)| names) {
+    let names: BTreeSet<_> = tests.iter().flat_map(|(_, names)| names).collect();
+    for name in names {
         args.extend(["--test", name]);
     }
     let (messages, compiles) = cargo(dir, &args)?;
@@ -98,7 +99,7 @@ pub fn tests(dir: &Path, tests: &[(String, Vec<String>)]) -> Result<Vec<Binary>>
         }
         bail!("the tests do not compile");
     }
-    let binary = |name: &str, about: &str| {
+    let binary = |name: &str, about: &str| -> Result<Binary> {
         let built = messages.iter().find(|message| {
             let target = &message["target"];
             let is_named = match name {
