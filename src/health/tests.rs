@@ -156,3 +156,54 @@ fn a_path_is_not_given_up_while_no_other_one_can_be_used() {
         assert_eq!(scene.actions(), [(0, action)]);
     }
 }
+
+#[test]
+fn a_path_without_a_sample_has_the_initial_rtt() {
+    // 333 + 4 333/2 + 25 ms.
+    let mut scene = Scene::new(1);
+    scene.path(0).rtt = None;
+    scene.send(0, 0);
+    let timer = scene.monitor.next_timer(&scene.paths);
+    assert_eq!(timer, Some(scene.at(1024)));
+}
+
+#[test]
+fn four_packets_in_flight_make_the_clock_count() {
+    // Acks every 2 ms until 40, the oldest packet left 100 ms before: silence of 75 ms, else of 126.
+    for (in_flight_bytes, suspect_ms) in [(4 * 1200, 115), (4 * 1200 - 1, 166)] {
+        let mut scene = Scene::new(1);
+        scene.start += 1000 * MS;
+        for ms in (0..=40).step_by(2) {
+            let (now, id) = (scene.at(ms), PathId(0));
+            scene
+                .monitor
+                .on_ack_progress(now, &mut scene.paths, id, now);
+        }
+        let oldest = scene.at(40) - 100 * MS;
+        let path = scene.path(0);
+        path.oldest_unacked_eliciting_sent = Some(oldest);
+        path.in_flight_bytes = in_flight_bytes;
+        let timer = scene.monitor.next_timer(&scene.paths);
+        assert_eq!(timer, Some(scene.at(suspect_ms)));
+    }
+}
+
+#[test]
+fn the_rtt_starts_anew_after_more_than_three_probe_timeouts() {
+    for (back_ms, rtt_restart) in [(378, false), (379, true)] {
+        let mut scene = Scene::new(2);
+        scene.link_down(0, 0);
+        for ms in [back_ms, back_ms + 20] {
+            let (now, id) = (scene.at(ms), PathId(0));
+            scene
+                .monitor
+                .on_ack_progress(now, &mut scene.paths, id, now);
+        }
+        scene.actions();
+        scene.tick(back_ms + 199);
+        assert!(scene.health().contains(&Health::Recovering));
+        scene.tick(back_ms + 200);
+        let recovered = (0, Action::Recovered { rtt_restart });
+        assert_eq!(scene.actions().last(), Some(&recovered));
+    }
+}
