@@ -31,7 +31,9 @@ fn cargo(dir: &Path, args: &[&str]) -> Result<(Vec<Value>, bool)> {
         .output()
         .context("cargo")?;
     let lines = String::from_utf8_lossy(&output.stdout);
-    let messages = lines.lines().filter_map(|line| serde_json::from_str(line).ok());
+    let messages = lines
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
     Ok((messages.collect(), output.status.success()))
 }
 

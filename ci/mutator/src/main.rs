@@ -44,7 +44,10 @@ struct Options {
 
 fn about(text: &str) -> Result<(String, Vec<String>)> {
     let (prefix, names) = text.split_once('=').context("no `=`")?;
-    Ok((prefix.to_owned(), names.split(',').map(str::to_owned).collect()))
+    Ok((
+        prefix.to_owned(),
+        names.split(',').map(str::to_owned).collect(),
+    ))
 }
 
 fn main() -> Result<()> {
@@ -55,7 +58,9 @@ fn main() -> Result<()> {
 
     let broken = build::until_it_compiles(&options.dir, &sources)?;
     let asked = |(prefix, _): &&(String, Vec<String>)| {
-        mutants.iter().any(|mutant| mutant.file.starts_with(prefix.as_str()))
+        mutants
+            .iter()
+            .any(|mutant| mutant.file.starts_with(prefix.as_str()))
     };
     let tests: Vec<_> = options.tests.iter().filter(asked).cloned().collect();
     let binaries = build::tests(&options.dir, &tests)?;
@@ -96,7 +101,8 @@ fn report(
     write("survived", those(&[Outcome::Survived]))?;
     write("untried", those(&[Outcome::Untried]))?;
     write("unit-survived", {
-        let by_unit = |outcome: &Outcome| matches!(outcome, Outcome::Noticed(by) if by == run::UNIT);
+        let by_unit =
+            |outcome: &Outcome| matches!(outcome, Outcome::Noticed(by) if by == run::UNIT);
         let names = named.iter().filter(|(_, outcome)| {
             ***outcome == Outcome::Survived
                 || matches!(outcome, Outcome::Noticed(_)) && !by_unit(outcome)

@@ -82,14 +82,7 @@ pub fn sources(dir: &Path, mutants: &[Mutant]) -> Result<Vec<Source>> {
         let path = dir.join(file);
         let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         let tree = syn::parse_file(&text).with_context(|| path.display().to_string())?;
-        let mut finder = Finder::new(&text, &mutants);
-        finder.visit_file(&tree);
-        let mut sites = finder.sites;
-        sites.sort_by(|a, b| {
-            let key = |site: &Site| (site.range.start, std::cmp::Reverse(site.range.end));
-            (key(a), &a.form).cmp(&(key(b), &b.form))
-        });
-        sources.push(Source { path, text, sites });
+        sources.push(Source::new(path, &text, &tree, &mutants));
     }
     let root = dir.join("src/lib.rs");
     let text = fs::read_to_string(&root)?;
@@ -98,6 +91,18 @@ pub fn sources(dir: &Path, mutants: &[Mutant]) -> Result<Vec<Source>> {
 }
 
 impl Source {
+    fn new(path: PathBuf, text: &str, tree: &syn::File, mutants: &[&Mutant]) -> Source {
+        let mut finder = Finder::new(text, mutants);
+        finder.visit_file(tree);
+        let mut sites = finder.sites;
+        sites.sort_by(|a, b| {
+            let key = |site: &Site| (site.range.start, std::cmp::Reverse(site.range.end));
+            (key(a), &a.form).cmp(&(key(b), &b.form))
+        });
+        let text = text.to_owned();
+        Source { path, text, sites }
+    }
+
     /// The numbers of the mutants that have a place.
     pub fn placed(&self) -> impl Iterator<Item = usize> + '_ {
         let mutants = self.sites.iter().flat_map(|site| &site.mutants);
@@ -360,9 +365,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
 
     // A guarded arm covers nothing, so another one has to.
     fn visit_expr_match(&mut self, whole: &'ast syn::ExprMatch) {
-        let covers = |arm: &syn::Arm| {
-            arm.guard.is_none() && matches!(arm.pat, syn::Pat::Wild(_))
-        };
+        let covers = |arm: &syn::Arm| matches!(arm.pat, syn::Pat::Wild(_));
         self.visit_expr(&whole.expr);
         for arm in &whole.arms {
             self.is_covered = whole.arms.iter().any(covers);
@@ -371,8 +374,11 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_arm(&mut self, arm: &'ast syn::Arm) {
-        let guard = arm.guard.as_ref().map(|(_, guard)| guard);
-        let end = self.range(&arm.pat).end;
+        let (pattern, guard) = match &arm.pat {
+            syn::Pat::Guard(guarded) => (&*guarded.pat, Some(&*guarded.guard)),
+            pattern => (pattern, None),
+        };
+        let end = self.range(pattern).end;
         let range = guard.map_or(end..end, |guard| self.range(guard));
         let form = Form::Arm {
             has_guard: guard.is_some(),
@@ -387,5 +393,88 @@ impl<'ast> Visit<'ast> for Finder<'_> {
             });
         }
         visit::visit_arm(self, arm);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::list::Span;
+
+    const TEXT: &str = "const N: u32 = 2 + 3;
+fn f(a: u32) -> bool {
+    match a {
+        1 if a == 1 => !true,
+        2 => false,
+        _ => a + 1 < 9,
+    }
+}
+";
+
+    fn mutant(id: usize, genre: Genre, line: usize, column: usize, replacement: &str) -> Mutant {
+        let start = Position { line, column };
+        Mutant {
+            id,
+            file: "src/lib.rs".to_owned(),
+            genre,
+            name: String::new(),
+            replacement: replacement.to_owned(),
+            span: Span { start },
+        }
+    }
+
+    #[test]
+    fn each_change_is_behind_its_number() {
+        let mutants = [
+            mutant(1, Genre::BinaryOperator, 1, 18, "-"),
+            mutant(2, Genre::FnValue, 3, 5, "true"),
+            mutant(3, Genre::MatchArmGuard, 4, 14, "false"),
+            mutant(4, Genre::BinaryOperator, 4, 16, "!="),
+            mutant(5, Genre::UnaryOperator, 4, 24, ""),
+            mutant(6, Genre::MatchArm, 5, 9, ""),
+            mutant(7, Genre::BinaryOperator, 6, 16, "-"),
+            mutant(8, Genre::BinaryOperator, 6, 20, ">"),
+            mutant(9, Genre::BinaryOperator, 6, 20, "=="),
+        ];
+        let tree = syn::parse_file(TEXT).unwrap();
+        let source = Source::new(
+            PathBuf::new(),
+            TEXT,
+            &tree,
+            &mutants.iter().collect::<Vec<_>>(),
+        );
+        // Not what is evaluated at compile time.
+        let placed: BTreeSet<usize> = source.placed().collect();
+        assert_eq!(placed, (2..=9).collect());
+
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let render = |left_out: &[usize]| {
+            let sites: Vec<&Site> = source.sites.iter().collect();
+            let left_out = left_out.iter().copied().collect();
+            words(&source.render(0..TEXT.len(), &sites, &left_out))
+        };
+        assert_eq!(render(&[2, 3, 4, 5, 6, 7, 8, 9]), words(TEXT));
+        let changed = "const N: u32 = 2 + 3;
+            fn f(a: u32) -> bool {
+                /*M2*/ if crate::__mutant() == 2 { return true; }
+                match a {
+                    1 if (match crate::__mutant() {
+                        /*M3*/ 3 => { false }
+                        /*M3*/ _ => { (match crate::__mutant() {
+                            /*M4*/ 4 => { (a) != (1) }
+                            /*M4*/ _ => { a == 1 } }) } })
+                    => (match crate::__mutant() {
+                        /*M5*/ 5 => { true }
+                        /*M5*/ _ => { !true } }),
+                    2 /*M6*/ if crate::__mutant() != 6 => false,
+                    _ => (match crate::__mutant() {
+                        /*M8*/ 8 => { (a + 1) > (9) }
+                        /*M9*/ 9 => { (a + 1) == (9) }
+                        /*M8*//*M9*/ _ => { (match crate::__mutant() {
+                            /*M7*/ 7 => { (a) - (1) }
+                            /*M7*/ _ => { a + 1 } }) < 9 } }),
+                }
+            }";
+        assert_eq!(render(&[]), words(changed));
     }
 }
