@@ -207,3 +207,29 @@ fn the_rtt_starts_anew_after_more_than_three_probe_timeouts() {
         assert_eq!(scene.actions().last(), Some(&recovered));
     }
 }
+
+#[test]
+fn what_a_return_makes_due_is_done_at_once() {
+    // Path 1 failed at 0. It may be given up 30 s later, but not while no other path is healthy: path 0
+    // is in that moment.
+    let mut scene = Scene::new(3);
+    scene.link_down(1, 0);
+    scene.link_down(0, 0);
+    scene.send(2, 0);
+    scene.tick(126);
+    for ms in [29_800, 29_820] {
+        let (now, id) = (scene.at(ms), PathId(0));
+        scene
+            .monitor
+            .on_ack_progress(now, &mut scene.paths, id, now);
+        scene.tick(ms);
+    }
+    assert_eq!(
+        scene.health(),
+        [Health::Recovering, Health::Failed, Health::Failed]
+    );
+    scene.actions();
+    scene.tick(30_000);
+    let actions = scene.actions();
+    assert!(actions.contains(&(1, Action::GiveUp)), "{actions:?}");
+}

@@ -214,3 +214,46 @@ fn a_window_falls_to_two_packets_and_no_further() {
         Some(Rtt::first(100 * MS).min)
     );
 }
+
+#[test]
+fn who_resumes() {
+    let saved = Saved {
+        cwnd_bytes: 400_000,
+        rtt: 100 * MS,
+    };
+    // Slow start, and a window that has not changed.
+    for (name, cwnd_bytes, resumes) in [
+        ("lia", 10_000.0, true),
+        ("lia", 10_001.0, false),
+        ("ledbat:init=10", 10_000.0, false),
+    ] {
+        let mut bench = Bench::new(super::super::by_name(name).unwrap(), Start::Slow);
+        bench.group.paths.get_mut(ID).unwrap().cwnd_bytes = cwnd_bytes;
+        bench.group.resume(ID, saved);
+        let window = bench.group.paths.get(ID).unwrap();
+        assert_eq!(window.resume.is_some(), resumes, "{name} {cwnd_bytes}");
+    }
+}
+
+#[test]
+fn only_round_trips_that_fill_the_window_lead_to_a_re_entry() {
+    for (in_flight, grows) in [(40_000, true), (1_000, false)] {
+        let mut bench = Bench::told(&Told::default());
+        bench.group.options.re_entry = true;
+        bench.paths.add(PathId(1), MSS).rtt = Some(Rtt::first(100 * MS));
+        let now = bench.now;
+        let group = &mut bench.group;
+        group.on_path_added(now, &mut bench.paths, PathId(1), 10_000);
+        group.paths.get_mut(ID).unwrap().cwnd_bytes = 80_000.0;
+        bench.paths.get_mut(ID).unwrap().cwnd_bytes = 80_000;
+        bench.lose(bench.now);
+        let grew = (0..100).any(|_| {
+            bench.now += 100 * MS;
+            let sent = bench.now;
+            bench.now += 100 * MS;
+            bench.ack(sent, 100, in_flight);
+            bench.group.paths.get(ID).unwrap().re_entry.grows()
+        });
+        assert_eq!(grew, grows, "{in_flight}");
+    }
+}
