@@ -932,3 +932,17 @@ fn two_paths_over_one_interface_need_no_other() {
     bench.event(Event::Confirmed);
     assert_eq!(bench.why(), [""; 0]);
 }
+
+#[test]
+fn the_reason_nearest_to_a_path_is_shown() {
+    // The server has no IPv6 address, and does not answer over IPv4.
+    let locals = [info(nth(1)), info(local(2, "2001:db8::2")), info(nth(2))];
+    let mut bench = Bench::new("full-mesh", &locals);
+    bench.answers = false;
+    bench.event(Event::Confirmed);
+    bench.event(gone(1, false));
+    assert_eq!(
+        bench.why(),
+        ["eth2: no answer from the server, 1 time; next attempt in 0.2 s"]
+    );
+}
