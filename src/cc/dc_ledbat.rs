@@ -734,4 +734,22 @@ mod tests {
             close(flow.queueing(), queueing);
         }
     }
+
+    #[test]
+    fn what_is_shown_of_a_path_by_itself() {
+        let now = Instant::now();
+        let mut paths = paths(&[(20, 100)]);
+        let mut controller = joined(1);
+        for ms in [20, 50] {
+            delay(&mut controller, now, &mut paths, 0, ms);
+        }
+        let shown = [
+            ("q_secs", 0.03),
+            ("base_secs", 0.02),
+            ("probing", 0.0),
+            ("set_paths", 1.0),
+            ("alpha_s", 1.0),
+        ];
+        shows(&controller, &paths, &shown);
+    }
 }
