@@ -419,4 +419,20 @@ mod tests {
         // Who promised to hold nothing back does not.
         assert_eq!(Ways::new(Duration::ZERO).spacing, Duration::ZERO);
     }
+
+    #[test]
+    fn half_a_window_is_room() {
+        let mut paths = paths(&[20, 600]);
+        paths.get_mut(LAND).unwrap().in_flight_bytes = 6_000;
+        assert_eq!(next(&mut ways(), Instant::now(), &paths), Some(LAND));
+    }
+
+    #[test]
+    fn a_path_that_closes_has_no_detour() {
+        let mut ways = ways();
+        let paths = paths(&[20, 600]);
+        next(&mut ways, Instant::now(), &paths);
+        ways.on_path_closed(SKY);
+        assert_eq!(ways.via(&paths, SKY), None);
+    }
 }

@@ -426,4 +426,10 @@ mod tests {
         let short = Param::time("margin", [1e-4, 2e-3, 0.1], "a short time");
         assert_eq!(short.to_string(), "margin=2ms (100us to 100ms)");
     }
+
+    #[test]
+    fn a_parameter_that_is_not_there() {
+        let settings = Settings::defaults(&[TIME, WORD]);
+        assert!(settings.has("ret") && settings.has("f") && !settings.has("g"));
+    }
 }

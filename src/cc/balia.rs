@@ -141,4 +141,11 @@ mod tests {
         // A = 1.25 is below the cap: 10 - 5 * 1.25 = 3.75.
         close(decrease(10.0, 1.25), 3.75);
     }
+
+    #[test]
+    fn what_is_shown() {
+        // x = 100 and 400: A = 4.
+        let paths = paths(&[(10, 100), (40, 100)]);
+        shows(&joined(Balia, &paths), &paths, &[("alpha", 4.0)]);
+    }
 }

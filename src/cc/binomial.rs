@@ -150,4 +150,21 @@ mod tests {
         close(uncoupled.decrease(now, &paths, a), 15_000.0);
         close(coupled.decrease(now, &paths, a), 15_000.0);
     }
+
+    #[test]
+    fn what_is_shown() {
+        let rule = Rule {
+            k: 1.0,
+            l: 0.0,
+            alpha: 2.0,
+            b: 1.0,
+        };
+        let paths = paths(&[(16, 100)]);
+        shows(
+            &joined(Binomial::coupled(rule), &paths),
+            &paths,
+            &[("delta", 1.0)],
+        );
+        shows(&joined(Binomial::uncoupled(rule), &paths), &paths, &[]);
+    }
 }

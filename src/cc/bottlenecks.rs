@@ -440,4 +440,115 @@ mod tests {
         bench.bottlenecks.add(PathId(1));
         assert!(!bench.shared(0, 1) && bench.shared(1, 1));
     }
+
+    #[test]
+    fn the_least_of_a_quarter_of_a_round_trip_and_the_one_before() {
+        let start = Instant::now();
+        let mut queue = Queue::default();
+        for (micros, q, least) in [
+            (0, 0.1, 0.1),
+            (10_000, 0.05, 0.05),
+            (24_999, 0.2, 0.05),
+            // 25 ms: another quarter.
+            (25_000, 0.2, 0.05),
+            (50_000, 0.3, 0.2),
+            (60_000, 0.15, 0.15),
+        ] {
+            queue.add(start + Duration::from_micros(micros), q, RTT);
+            assert_eq!(queue.least(), least, "{micros}");
+        }
+    }
+
+    #[test]
+    fn congested_until_a_round_trip_later() {
+        let mut bench = Bench::new(1);
+        let congested = |bench: &Bench, at| {
+            let queue = bench.bottlenecks.queues.get(PathId(0)).unwrap();
+            queue.congested(at)
+        };
+        assert!(!congested(&bench, bench.now));
+        bench.bottlenecks.on_congestion(bench.now, PathId(0), RTT);
+        assert!(congested(&bench, bench.now + 99 * MS));
+        assert!(!congested(&bench, bench.now + RTT));
+    }
+
+    #[test]
+    fn what_a_congested_path_says_or_shows_proves_nothing() {
+        for congested in [0, 1] {
+            let mut bench = Bench::new(2);
+            for _ in 0..4 {
+                bench.settle(1, 0.1);
+                let id = PathId(congested);
+                bench.bottlenecks.on_congestion(bench.now, id, RTT);
+                bench.signal(0, MD);
+                bench.settle(1, 0.05);
+                assert!(!bench.shared(0, 1), "{congested}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_fall_exceeds_the_margin() {
+        let bench = Bench::new(1);
+        assert!(!bench.bottlenecks.is_fall(0.1, 0.1 - 0.05 * 0.1));
+        assert!(bench.bottlenecks.is_fall(0.1, 0.0949));
+        // Of 20 ms the margin is 2 ms.
+        assert!(!bench.bottlenecks.is_fall(0.02, 0.0181));
+        assert!(bench.bottlenecks.is_fall(0.02, 0.0179));
+    }
+
+    #[test]
+    fn the_other_one_of_a_pair_may_come_first() {
+        let mut bench = Bench::new(2);
+        for expected in [false, true] {
+            bench.settle(0, 0.1);
+            bench.signal(1, MD);
+            bench.settle(0, 0.05);
+            assert_eq!(bench.shared(0, 1), expected);
+        }
+    }
+
+    #[test]
+    fn a_fall_is_that_of_the_path_that_is_watched() {
+        for signals in [0, 1] {
+            let mut bench = Bench::new(3);
+            for _ in 0..2 {
+                bench.settle(2, 0.1);
+                bench.signal(signals, MD);
+                bench.settle(2, 0.05);
+            }
+            assert!(bench.shared(signals, 2) && !bench.shared(0, 1));
+        }
+    }
+
+    #[test]
+    fn a_watch_ends_after_the_others_round_trip() {
+        // The queue falls at its end, and not before.
+        let mut bench = Bench::new(2);
+        for expected in [false, true] {
+            bench.settle(1, 0.1);
+            bench.signal(0, MD);
+            let until = bench.now + RTT;
+            for (before, q) in [(60, 0.1), (30, 0.1), (1, 0.05), (0, 0.05)] {
+                let (at, id) = (until - before * MS, PathId(1));
+                bench.bottlenecks.on_queueing(at, id, q, RTT, false);
+            }
+            bench.now = until;
+            assert_eq!(bench.shared(0, 1), expected);
+        }
+    }
+
+    #[test]
+    fn decreases_a_round_trip_apart_or_beside_a_probe_are_not_one() {
+        for (apart, first) in [(RTT, MD), (MS, Signal::Probe)] {
+            let mut bench = Bench::new(2);
+            for _ in 0..4 {
+                bench.signal(0, first);
+                bench.now += apart;
+                bench.signal(1, MD);
+                bench.now += 500 * MS;
+                assert!(!bench.shared(0, 1), "{apart:?}");
+            }
+        }
+    }
 }

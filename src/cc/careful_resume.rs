@@ -123,13 +123,10 @@ impl CarefulResume {
         }
     }
 
-    /// Of a path whose window jumps now, from `cwnd_bytes`.
-    pub fn jumped(now: Instant, cwnd_bytes: f64) -> Self {
+    /// Of a path of this least RTT whose window jumps now, from `cwnd_bytes`.
+    pub fn jumped(now: Instant, cwnd_bytes: f64, rtt: Duration) -> Self {
         CarefulResume {
-            saved: Saved {
-                cwnd_bytes: 0,
-                rtt: Duration::ZERO,
-            },
+            saved: Saved { cwnd_bytes: 0, rtt },
             phase: Phase::Unvalidated { since: now },
             initial_bytes: cwnd_bytes,
             acked_bytes: 0.0,
@@ -430,5 +427,34 @@ mod tests {
             rtt: 100 * MS,
         };
         assert_eq!(CarefulResume::new(small, 10_000.0).phase, Phase::Normal);
+    }
+
+    #[test]
+    fn bounds_of_a_jump_that_is_used() {
+        // All but a packet of 1000 bytes is in flight: more than that is needed.
+        let (t, mut rule) = jumped();
+        let old = ack(1_000, t + 100 * MS, 100 * MS, 199_000);
+        assert_eq!(rule.on_ack(t + 180 * MS, &old, 200_000.0, true), Step::Hold);
+        // An initial window is in flight: that is enough to validate.
+        let (t, mut rule) = jumped();
+        let new = ack(1_000, t + 101 * MS, 100 * MS, 11_000);
+        assert_eq!(
+            rule.on_ack(t + 201 * MS, &new, 200_000.0, false),
+            Step::Set(11_000.0)
+        );
+        // Until the last of the jump is acked, which left at 201 ms.
+        let more = ack(1_000, t + 200 * MS, 100 * MS, 11_000);
+        rule.on_ack(t + 300 * MS, &more, 11_000.0, true);
+        assert!(matches!(rule.phase, Phase::Validating { .. }));
+    }
+
+    #[test]
+    fn a_jump_by_what_was_measured_is_validated_as_any_other() {
+        let t = Instant::now();
+        for (rtt_ms, step) in [(100, Step::Hold), (1001, Step::Set(10_500.0))] {
+            let mut rule = CarefulResume::jumped(t, 20_000.0, 100 * MS);
+            let old = ack(1_000, t, rtt_ms * MS, 20_000);
+            assert_eq!(rule.on_ack(t + MS, &old, 50_000.0, true), step);
+        }
     }
 }

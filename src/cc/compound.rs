@@ -289,4 +289,103 @@ mod tests {
         flow.dwnd = 40.0;
         close(flow.decrease(&steep, 100.0), 30.0);
     }
+
+    #[test]
+    fn steps_of_a_path() {
+        let now = Instant::now();
+        let paths = paths(&[(256, 100)]);
+        let mut compound = joined(Compound(rule()), &paths);
+        let two = Ack {
+            acked_bytes: 512,
+            ..ack(now)
+        };
+        close(compound.increase(now, &paths, PathId(0), &two), 2.0);
+        let change = compound.on_round(now, &paths, PathId(0), &round(100));
+        close(change.unwrap().cwnd_bytes, 263_000.0);
+        shows(
+            &compound,
+            &paths,
+            &[("dwnd_packets", 7.0), ("diff_packets", 0.0)],
+        );
+        close(compound.decrease(now, &paths, PathId(0)), 128_000.0);
+    }
+
+    #[test]
+    fn when_a_round_trip_changes_nothing() {
+        let mut list = paths(&[(256, 100)]);
+        let mut flow = Flow {
+            dwnd: 100.0,
+            diff: 5.0,
+        };
+        let before = (100.0, 5.0);
+        let mut unchanged = |list: &Registry, round: &Round| {
+            let path = list.get(PathId(0)).unwrap();
+            let change = flow.on_round(&rule(), &Thetas::ONE, path, round);
+            change.is_none() && (flow.dwnd, flow.diff) == before
+        };
+        let few = Round {
+            samples: 2,
+            ..round(100)
+        };
+        assert!(unchanged(&list, &few));
+        list.get_mut(PathId(0)).unwrap().in_recovery = true;
+        assert!(unchanged(&list, &round(100)));
+        let path = list.get_mut(PathId(0)).unwrap();
+        (path.in_recovery, path.ssthresh_bytes) = (false, path.cwnd_bytes + 1);
+        assert!(unchanged(&list, &round(100)));
+        // Three samples are enough; what does not limit the sender does not grow, but falls.
+        let mut list = paths(&[(256, 100)]);
+        let three = Round {
+            samples: 3,
+            limited: false,
+            ..round(100)
+        };
+        assert_eq!(
+            flow.on_round(&rule(), &Thetas::ONE, list.get(PathId(0)).unwrap(), &three),
+            None
+        );
+        close(flow.dwnd, 100.0);
+        close(flow.diff, 0.0);
+        let queued = Round {
+            limited: false,
+            ..round(128)
+        };
+        let path = list.get_mut(PathId(0)).unwrap();
+        let change = flow.on_round(&rule(), &Thetas::ONE, path, &queued);
+        close(change.unwrap().cwnd_bytes, 200_000.0);
+    }
+
+    #[test]
+    fn what_does_not_grow_need_not_be_limited() {
+        let paths = paths(&[(20, 100)]);
+        let unlimited = Round {
+            limited: false,
+            ..round(100)
+        };
+        let path = paths.get(PathId(0)).unwrap();
+        let change = Flow::default().on_round(&rule(), &Thetas::ONE, path, &unlimited);
+        close(change.unwrap().cwnd_bytes, 20_000.0);
+    }
+
+    #[test]
+    fn the_bounds_of_dwnd() {
+        let after = |flow: Flow, rule: Rule, packets| {
+            let paths = paths(&[(packets, 100)]);
+            let mut flow = flow;
+            let path = paths.get(PathId(0)).unwrap();
+            flow.on_round(&rule, &Thetas::ONE, path, &round(100));
+            flow.dwnd
+        };
+        // W_LOW = 38 packets: 38^0.75/8 - 1 = 0.913.
+        close(
+            after(Flow::default(), rule(), 38),
+            38.0_f64.powf(0.75) / 8.0 - 1.0,
+        );
+        // gamma packets queued are too many: with none and gamma = 0, dwnd falls by nothing.
+        let none = Rule {
+            gamma: 0.0,
+            ..rule()
+        };
+        close(after(Flow::default(), none, 256), 0.0);
+    }
 }

@@ -94,4 +94,14 @@ mod tests {
         close(coupled.decrease(now, &paths, PathId(0)), 10_000.0);
         close(coupled.decrease(now, &paths, PathId(1)), -10_000.0);
     }
+
+    #[test]
+    fn what_is_shown() {
+        let paths = paths(&[(10, 100), (40, 100)]);
+        shows(
+            &joined(Coupled, &paths),
+            &paths,
+            &[("w_total_packets", 50.0)],
+        );
+    }
 }

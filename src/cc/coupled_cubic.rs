@@ -500,4 +500,114 @@ mod tests {
         close(smoothed(0.5, 0.52), 0.5025);
         close(smoothed(0.5, 1.0), 0.525);
     }
+
+    #[test]
+    fn what_the_peak_of_the_rate_says() {
+        // Boundary at 100 ms: 52.3. By the delivery rate: 2 * 27 packets are above it, 2 * 26 are not.
+        let now = Instant::now();
+        let mut list = paths(&[(2, 100)]);
+        for (bytes_per_sec, large) in [(270_000, true), (260_000, false)] {
+            list.get_mut(PathId(0)).unwrap().delivery_rate_bytes_per_sec = Some(bytes_per_sec);
+            let mut controller = all_of("", &list);
+            controller.on_round(now, &list, PathId(0), &round(100));
+            assert_eq!(controller.flows.get(PathId(0)).unwrap().large, large);
+        }
+        // A peak of 640 packets/s loses 1/64 in a round trip: 630.
+        let mut controller = all_of("", &list);
+        controller.flows.get_mut(PathId(0)).unwrap().peak_rate = 640.0;
+        controller.on_round(now, &list, PathId(0), &round(100));
+        close(controller.flows.get(PathId(0)).unwrap().peak_rate, 630.0);
+    }
+
+    #[test]
+    fn slow_start_makes_a_path_large_by_its_window() {
+        let now = Instant::now();
+        for (packets, before, large) in [(53, false, true), (52, false, false), (20, true, true)] {
+            let mut list = paths(&[(packets, 100)]);
+            let path = list.get_mut(PathId(0)).unwrap();
+            path.ssthresh_bytes = crate::registry::SSTHRESH_UNSET;
+            let mut controller = all_of("", &list);
+            let flow = controller.flows.get_mut(PathId(0)).unwrap();
+            (flow.large, flow.virtual_bytes) = (before, Some(9e3));
+            controller.on_round(now, &list, PathId(0), &round(100));
+            let flow = controller.flows.get(PathId(0)).unwrap();
+            assert_eq!(flow.large, large, "{packets}");
+            // W_C starts anew after it.
+            assert_eq!(flow.virtual_bytes, None);
+        }
+        // And goes on in congestion avoidance, on a large path.
+        for (class, virtual_bytes) in [("large", Some(9e3)), ("small", None)] {
+            let list = paths(&[(20, 100)]);
+            let mut controller = all_of(&format!("class={class}"), &list);
+            controller.flows.get_mut(PathId(0)).unwrap().virtual_bytes = Some(9e3);
+            controller.on_round(now, &list, PathId(0), &round(100));
+            let flow = controller.flows.get(PathId(0)).unwrap();
+            assert_eq!(flow.virtual_bytes, virtual_bytes, "{class}");
+        }
+    }
+
+    #[test]
+    fn a_large_path_without_rtt_grows_by_alpha() {
+        // 20 packets: 1000/20 bytes, and a quarter of that.
+        let now = Instant::now();
+        let mut list = paths(&[(20, 100)]);
+        list.get_mut(PathId(0)).unwrap().rtt = None;
+        let mut controller = all_of("class=large", &list);
+        controller.flows.get_mut(PathId(0)).unwrap().alpha = 0.25;
+        close(controller.increase(now, &list, PathId(0), &ack(now)), 12.5);
+    }
+
+    #[test]
+    fn the_virtual_window_is_two_packets_at_least() {
+        // 0.7 of 2.5 packets are 1.75.
+        let now = Instant::now();
+        let list = paths(&[(2, 100)]);
+        let mut controller = all_of("class=large", &list);
+        controller.flows.get_mut(PathId(0)).unwrap().virtual_bytes = Some(2_500.0);
+        close(controller.decrease(now, &list, PathId(0)), 1_750.0);
+        close(flow_w_c(&controller), 2.0);
+    }
+
+    #[test]
+    fn idle_time_is_no_growth_time() {
+        let now = Instant::now();
+        let later = now + std::time::Duration::from_secs(30);
+        let gained = |idle: bool| {
+            let mut list = paths(&[(36, 100)]);
+            let mut controller = all_of("class=large", &list);
+            let kept = controller.decrease(now, &list, PathId(0));
+            list.get_mut(PathId(0)).unwrap().cwnd_bytes = kept as u64;
+            controller.increase(now, &list, PathId(0), &ack(now));
+            if idle {
+                controller.on_underused(later, &list, PathId(0));
+            }
+            controller.increase(later, &list, PathId(0), &ack(now))
+        };
+        assert!(gained(true) < gained(false) / 10.0);
+    }
+
+    #[test]
+    fn what_is_shown() {
+        // f = 1/2, W_C = 1000 packets at 100 ms: VR = 1.183 1000^(2/3)/sqrt(0.1), VL half of it.
+        let list = paths(&[(500, 100)]);
+        let mut controller = all_of("class=large", &list);
+        let flow = controller.flows.get_mut(PathId(0)).unwrap();
+        (flow.alpha, flow.f) = (0.25, 0.5);
+        let vr = reno_factor() * 100.0 / 0.1_f64.sqrt();
+        let shown = |w_c_packets| {
+            [
+                ("large", 1.0),
+                ("alpha", 0.25),
+                ("f", 0.5),
+                ("w_c_packets", w_c_packets),
+                ("vr_packets", vr),
+                ("vl_packets", vr / 2.0),
+            ]
+        };
+        // Not yet in use, it is taken for w/f.
+        shows(&controller, &list, &shown(0.0));
+        let flow = controller.flows.get_mut(PathId(0)).unwrap();
+        flow.virtual_bytes = Some(1e6);
+        shows(&controller, &list, &shown(1000.0));
+    }
 }

@@ -407,4 +407,43 @@ mod tests {
         let epoch = cubic.flows.get(id).unwrap().epoch.unwrap();
         assert_eq!(epoch.started, now + Duration::from_secs(7));
     }
+
+    #[test]
+    fn the_bounds_of_the_regions() {
+        // A window that is just what was lost from is no step back.
+        close(w_max_after_loss(100.0, 100.0), 100.0);
+        // 20 packets were lost from, and are there again: Reno's own step, not alpha's.
+        let growth = Growth {
+            srtt: Duration::from_secs(1),
+            cwnd_bytes: 20.0 * MSS,
+            mss_bytes: MSS,
+            acked_bytes: MSS,
+        };
+        let mut flow = Flow {
+            cwnd_prior_bytes: 20.0 * MSS,
+            ..Flow::default()
+        };
+        close(flow.increase(Instant::now(), &growth, Gains::NONE), 50.0);
+        // A curve that is no lower than Reno's estimate is followed: W(1) = 20 + 0.4.
+        let none = Gains {
+            cubic: 1.0,
+            friendly: 0.0,
+        };
+        let gained = Flow::default().increase(Instant::now(), &growth, none);
+        close(gained, 0.4 / 20.0 * MSS);
+    }
+
+    #[test]
+    fn what_a_path_keeps_and_shows() {
+        let now = Instant::now();
+        let mut paths = paths(&[(36, 100)]);
+        let mut cubic = joined(Cubic, &paths);
+        shows(&cubic, &paths, &[("w_max_packets", 0.0), ("k_secs", 0.0)]);
+        close(cubic.decrease(now, &paths, PathId(0)), 25_200.0);
+        shows(&cubic, &paths, &[("w_max_packets", 36.0), ("k_secs", 0.0)]);
+        paths.get_mut(PathId(0)).unwrap().cwnd_bytes = 25_200;
+        cubic.increase(now, &paths, PathId(0), &ack(now));
+        // cbrt(10.8/0.4) = 3.
+        shows(&cubic, &paths, &[("w_max_packets", 36.0), ("k_secs", 3.0)]);
+    }
 }

@@ -174,12 +174,9 @@ impl Coupling {
         (self.window + own.window) * self.step(own)
     }
 
-    /// alpha_S/W_S = 1/(rtt_min sum w/rtt), packets for each acked packet.
+    /// alpha_S/W_S = 1/(rtt_min sum w/rtt), packets for each acked packet; only with others.
     fn step(&self, own: &Member) -> f64 {
-        let min_rtt = match self.others {
-            0 => own.rtt,
-            _ => self.min_rtt.min(own.rtt),
-        };
+        let min_rtt = self.min_rtt.min(own.rtt);
         1.0 / (min_rtt * (self.rate + own.rate()))
     }
 }
@@ -218,7 +215,7 @@ impl Flow {
 
     /// A Probe-OWD phase ended, and with it a period: the base is the least of the last `periods`.
     fn end_period(&mut self, now: Instant, periods: usize) {
-        let Some(least) = self.base_micros(periods) else {
+        let Some(least) = self.base_micros() else {
             return;
         };
         self.ended = (self.ended + 1).min(periods - 1);
@@ -229,10 +226,9 @@ impl Flow {
     }
 
     /// The least delay of this period and those before.
-    fn base_micros(&self, periods: usize) -> Option<i64> {
+    fn base_micros(&self) -> Option<i64> {
         self.base_seen?;
-        let known = (self.ended + 1).min(periods);
-        self.minima[..known].iter().min().copied()
+        self.minima[..=self.ended].iter().min().copied()
     }
 
     fn on_delay(&mut self, now: Instant, source: Source, micros: i64, tolerance_micros: i64) {
@@ -598,5 +594,162 @@ mod tests {
         assert!(controller
             .on_time(later + 1001 * MS, &paths, PathId(0))
             .is_some());
+    }
+
+    /// Two paths that are believed to share a bottleneck, after a round trip of the first.
+    fn coupled(now: Instant, paths: &Registry) -> Flows<DcLedbat> {
+        let mut controller = joined(2);
+        let bottlenecks = &mut controller.controller.bottlenecks;
+        for turn in 0..2 {
+            let at = now + turn * 1000 * MS;
+            for id in [PathId(0), PathId(1)] {
+                bottlenecks.on_queueing(at, id, 0.05, 100 * MS, false);
+            }
+            for id in [PathId(0), PathId(1)] {
+                bottlenecks.on_signal(at, id, Signal::MultiplicativeDecrease);
+            }
+        }
+        controller.on_round(now, paths, PathId(0), &round(100));
+        controller
+    }
+
+    #[test]
+    fn coupled_paths_grow_as_one() {
+        // w/rtt = 400 and 200, the least RTT 50 ms: 1/(0.05 600) = 1/30 packets for each acked one.
+        let now = Instant::now();
+        let paths = paths(&[(40, 100), (10, 50)]);
+        let mut controller = coupled(now, &paths);
+        let gained = controller.increase(now, &paths, PathId(0), &ack(now));
+        close(gained, 1000.0 / 30.0);
+        // alpha_S = W_S/30.
+        let shown = [
+            ("q_secs", 0.0),
+            ("base_secs", 0.0),
+            ("probing", 0.0),
+            ("set_paths", 2.0),
+            ("alpha_s", 50.0 / 30.0),
+        ];
+        shows(&controller, &paths, &shown);
+        // Once the other one has left, it is 1/40.
+        controller.on_path_closed(now, PathId(1));
+        controller.on_round(now, &paths, PathId(0), &round(100));
+        let gained = controller.increase(now, &paths, PathId(0), &ack(now));
+        close(gained, 25.0);
+    }
+
+    #[test]
+    fn a_third_path_counts_too() {
+        let now = Instant::now();
+        let two = paths(&[(40, 100), (10, 50)]);
+        let mut controller = coupled(now, &two);
+        let three = paths(&[(40, 100), (10, 50), (30, 200)]);
+        controller.on_path_added(now, PathId(2));
+        for turn in 2..4 {
+            let at = now + turn * 1000 * MS;
+            let bottlenecks = &mut controller.controller.bottlenecks;
+            for id in [PathId(1), PathId(2)] {
+                bottlenecks.on_queueing(at, id, 0.05, 100 * MS, false);
+            }
+            for id in [PathId(1), PathId(2)] {
+                bottlenecks.on_signal(at, id, Signal::MultiplicativeDecrease);
+            }
+        }
+        controller.on_round(now, &three, PathId(0), &round(100));
+        let coupling = controller.flows.get(PathId(0)).unwrap().coupling;
+        assert_eq!(coupling.others, 2);
+        close(coupling.rate, 350.0);
+        close(coupling.window, 40.0);
+        close(coupling.min_rtt, 0.05);
+    }
+
+    #[test]
+    fn what_the_transport_is_told() {
+        let dc_ledbat = ENTRY.with_defaults();
+        assert_eq!(dc_ledbat.initial_window_packets(), Some(10.0));
+        assert!(!dc_ledbat.has_slow_start() && dc_ledbat.reads_one_way_delay());
+    }
+
+    #[test]
+    fn crossing_the_target_from_below_is_a_signal() {
+        // Twice together: one set. A queue that stays above it crosses it once.
+        for (falls, set) in [(true, true), (false, false)] {
+            let now = Instant::now();
+            let mut paths = paths(&[(20, 100), (20, 100)]);
+            let mut controller = joined(2);
+            for (at, ms) in [(0, 0), (10, 110), (20, 0), (30, 110), (40, 112), (50, 111)] {
+                for id in [0, 1] {
+                    let ms = if falls || at == 0 { ms } else { 110 };
+                    delay(&mut controller, now + at * MS, &mut paths, id, ms);
+                }
+            }
+            let bottlenecks = &controller.controller.bottlenecks;
+            assert_eq!(bottlenecks.same_set(PathId(0), PathId(1)), set, "{falls}");
+        }
+    }
+
+    #[test]
+    fn two_round_trips_above_the_target_are_congestion() {
+        // What is congested proves nothing: decreases together do not make a set.
+        for (ms, congested) in [(200, false), (201, true)] {
+            let now = Instant::now();
+            let mut paths = paths(&[(20, 100), (20, 100)]);
+            let mut controller = joined(2);
+            for id in [0, 1] {
+                delay(&mut controller, now, &mut paths, id, 0);
+            }
+            let above = now + 10 * MS;
+            for at in [above, above + ms * MS] {
+                delay(&mut controller, at, &mut paths, 1, 110);
+            }
+            let bottlenecks = &mut controller.controller.bottlenecks;
+            for id in [0, 1, 0, 1] {
+                let at = above + (ms + 1) * MS;
+                bottlenecks.on_signal(at, PathId(id), Signal::MultiplicativeDecrease);
+            }
+            let set = bottlenecks.same_set(PathId(0), PathId(1));
+            assert_eq!(set, !congested, "{ms}");
+        }
+    }
+
+    #[test]
+    fn jitter_moves_the_probe() {
+        let start = Instant::now();
+        let paths = &mut paths(&[(300, 100)]);
+        let mut controller = joined(1);
+        controller.controller.jitter = 0.5;
+        delay(&mut controller, start, paths, 0, 20);
+        let due = start + Duration::from_secs(10).mul_f64(1.0 + 0.5 * spread(PathId(0), 0));
+        assert!((due - start).abs_diff(Duration::from_secs(10)) > 500 * MS);
+        assert_eq!(controller.on_time(due - MS, paths, PathId(0)), None);
+        assert!(controller.on_time(due + MS, paths, PathId(0)).is_some());
+        assert_eq!(controller.flows.get(PathId(0)).unwrap().probes, 1);
+    }
+
+    #[test]
+    fn a_lower_delay_is_the_base_at_once() {
+        let now = Instant::now();
+        let mut flow = Flow::default();
+        for (micros, queueing) in [(50_000, 0.0), (20_000, 0.0), (60_000, 0.04)] {
+            flow.on_delay(now, Source::OneWay, micros, 1000);
+            close(flow.queueing(), queueing);
+        }
+    }
+
+    #[test]
+    fn what_is_shown_of_a_path_by_itself() {
+        let now = Instant::now();
+        let mut paths = paths(&[(20, 100)]);
+        let mut controller = joined(1);
+        for ms in [20, 50] {
+            delay(&mut controller, now, &mut paths, 0, ms);
+        }
+        let shown = [
+            ("q_secs", 0.03),
+            ("base_secs", 0.02),
+            ("probing", 0.0),
+            ("set_paths", 1.0),
+            ("alpha_s", 1.0),
+        ];
+        shows(&controller, &paths, &shown);
     }
 }

@@ -99,4 +99,11 @@ mod tests {
         ewtcp.on_path_added(now, PathId(0));
         close(ewtcp.increase(now, &paths, PathId(0), &ack(now)), 50.0);
     }
+
+    #[test]
+    fn what_is_shown() {
+        let paths = paths(&[(20, 50), (9, 10)]);
+        let ewtcp = joined(Ewtcp(|paths| 1.0 / paths), &paths);
+        shows(&ewtcp, &paths, &[("a", 0.5)]);
+    }
 }

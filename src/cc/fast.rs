@@ -164,4 +164,43 @@ mod tests {
         close(change.cwnd_bytes, 100_000.0);
         close(change.ssthresh_bytes.unwrap(), 100_000.0);
     }
+
+    #[test]
+    fn a_round_trip_in_congestion_avoidance() {
+        // base 100 ms, 200 ms now: 85 packets, as above.
+        let paths = paths(&[(100, 100)]);
+        let path = paths.get(PathId(0)).unwrap();
+        let change = |round| RULE.on_round(path, &round);
+        let moved = Change {
+            cwnd_bytes: 85_000.0,
+            ssthresh_bytes: None,
+        };
+        assert_eq!(change(round(200)), Some(moved));
+        for (samples, moves) in [(2, false), (3, true)] {
+            let few = Round {
+                samples,
+                ..round(200)
+            };
+            assert_eq!(change(few).is_some(), moves);
+        }
+        let fast = joined(Fast(RULE), &paths);
+        shows(&fast, &paths, &[("a_packets", 20.0)]);
+        let change = { fast }.on_round(Instant::now(), &paths, PathId(0), &round(200));
+        assert_eq!(change, Some(moved));
+    }
+
+    #[test]
+    fn a_packets_exactly_end_slow_start() {
+        // 100 * 25/125 = 20.
+        let mut paths = paths(&[(100, 100)]);
+        paths.get_mut(PathId(0)).unwrap().ssthresh_bytes = SSTHRESH_UNSET;
+        let path = paths.get(PathId(0)).unwrap();
+        let base = secs(std::time::Duration::from_millis(100));
+        let rtt = secs(std::time::Duration::from_millis(125));
+        let exact = Rule {
+            a: diff(100.0, base, rtt),
+            ..RULE
+        };
+        assert!(exact.on_round(path, &round(125)).is_some());
+    }
 }

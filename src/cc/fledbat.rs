@@ -227,4 +227,41 @@ mod tests {
         close(flow.guarded(step, 1.0, 10.0), 0.0);
         close(flow.guarded(0.05, 2.0, 10.0), 0.1);
     }
+
+    #[test]
+    fn what_the_transport_is_told() {
+        let fledbat = ENTRY.with_defaults();
+        assert_eq!(fledbat.initial_window_packets(), Some(10.0));
+        assert!(!fledbat.has_slow_start() && fledbat.reads_one_way_delay());
+    }
+
+    #[test]
+    fn steps_of_a_path() {
+        // W = 20, q = 120 ms: 1/20 - 0.02/0.1 = -0.15 packets for an acked one, and for two -0.3.
+        let now = Instant::now();
+        let mut paths = paths(&[(20, 100)]);
+        let mut fledbat = joined(Fledbat::new(&settings(&ENTRY, "")), &paths);
+        for delay_ms in [0, 120, 120, 120, 120] {
+            paths.get_mut(PathId(0)).unwrap().one_way_delay_micros = Some(delay_ms * 1000);
+            fledbat.on_sample(now, &paths, PathId(0), &ack(now));
+        }
+        assert_eq!(fledbat.on_round(now, &paths, PathId(0), &round(220)), None);
+        close(fledbat.increase(now, &paths, PathId(0), &ack(now)), -150.0);
+        let two = Ack {
+            acked_bytes: 2 * MSS,
+            ..ack(now)
+        };
+        close(fledbat.increase(now, &paths, PathId(0), &two), -300.0);
+        shows(
+            &fledbat,
+            &paths,
+            &[("q_secs", 0.12), ("distance_secs", -0.02)],
+        );
+        // No more than half of the window that the round trip began with.
+        let all = Ack {
+            acked_bytes: 1000 * MSS,
+            ..ack(now)
+        };
+        close(fledbat.increase(now, &paths, PathId(0), &all), -10_000.0);
+    }
 }

@@ -219,3 +219,27 @@ impl<C: Controller> AnyController for Flows<C> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::cubic;
+    use super::super::testing::*;
+    use super::*;
+
+    #[test]
+    fn a_path_that_starts_over_has_learned_nothing_and_one_that_left_is_unknown() {
+        let now = Instant::now();
+        let paths = paths(&[(36, 100)]);
+        let mut cubic = cubic::ENTRY.with_defaults();
+        close(cubic.decrease(now, &paths, PathId(0)), 0.0);
+        cubic.on_path_added(now, PathId(0));
+        close(cubic.decrease(now, &paths, PathId(0)), 25_200.0);
+        let shown = |w_max_packets| [("w_max_packets", w_max_packets), ("k_secs", 0.0)];
+        shows(&*cubic, &paths, &shown(36.0));
+        cubic.on_path_reset(now, PathId(0));
+        shows(&*cubic, &paths, &shown(0.0));
+        cubic.on_path_closed(now, PathId(0));
+        shows(&*cubic, &paths, &[]);
+        close(cubic.decrease(now, &paths, PathId(0)), 0.0);
+    }
+}

@@ -8,10 +8,8 @@ use super::careful_resume::Step;
 use super::members::members;
 use super::start::Begin;
 use super::trace::Trace;
-use super::window::bounded;
 use super::window::PathWindow;
 use super::window::Samples;
-use super::window::MIN_WINDOW_PACKETS;
 use super::Ack;
 use super::AnyController;
 use super::Loss;
@@ -192,8 +190,8 @@ impl Group {
         let rtt = paths.get(id).and_then(|path| path.rtt);
         let step = match &mut window.resume {
             Some(resume) => resume.on_ack(now, ack, cwnd_bytes, limited),
-            None if has_slow_start && !in_recovery => window.jump(start, now, limited, rtt),
-            None => Step::Free,
+            // In no slow start it has none to jump in.
+            None => window.jump(start, now, limited, rtt),
         };
         match step {
             Step::Free | Step::Hold => (),
@@ -272,13 +270,13 @@ impl Group {
         window.recovery_started = Some(now);
         let fitted_bytes = window.note_congestion(self.options.start, path.rtt);
 
-        let floor = MIN_WINDOW_PACKETS * path.mss_bytes as f64;
         let mut kept_bytes = self.controller.decrease(now, paths, id);
         kept_bytes = kept_bytes.max(fitted_bytes.unwrap_or(0.0));
         if let Some(most_bytes) = window.resume.as_mut().and_then(|r| r.on_congestion(now)) {
             kept_bytes = kept_bytes.min(most_bytes);
         }
-        window.cwnd_bytes = bounded(kept_bytes.min(window.cwnd_bytes), floor);
+        // What calls this publishes the window, which bounds it.
+        window.cwnd_bytes = kept_bytes.min(window.cwnd_bytes);
         window.ssthresh_bytes = window.cwnd_bytes;
         if let Some(path) = paths.get_mut(id) {
             path.in_recovery = true;
@@ -379,3 +377,6 @@ impl Group {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

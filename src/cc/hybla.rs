@@ -146,4 +146,11 @@ mod tests {
         paths.get_mut(PathId(0)).unwrap().rtt = None;
         close(rho(&paths), 1.0);
     }
+
+    #[test]
+    fn what_is_shown() {
+        // rho = 100 ms/25 ms.
+        let paths = paths(&[(20, 100)]);
+        shows(&hybla(&paths), &paths, &[("rho", 4.0)]);
+    }
 }

@@ -160,4 +160,14 @@ mod tests {
             Verdict::Grow(0.25)
         );
     }
+
+    #[test]
+    fn a_round_like_the_first_conservative_one_counts() {
+        let mut hystart = HyStart::default();
+        round(&mut hystart, 40);
+        for _ in 0..5 {
+            assert_eq!(round(&mut hystart, 60), Verdict::Grow(0.25));
+        }
+        assert_eq!(round(&mut hystart, 60), Verdict::Leave);
+    }
 }

@@ -157,4 +157,14 @@ mod tests {
         let mut ledbat = joined(Ledbat::new(&settings(&ENTRY, "")), &paths);
         close(ledbat.decrease(now, &paths, PathId(0)), 10_000.0);
     }
+
+    #[test]
+    fn what_the_transport_is_told() {
+        let ledbat = ENTRY.with_defaults();
+        assert_eq!(ledbat.initial_window_packets(), Some(2.0));
+        assert!(!ledbat.has_slow_start() && ledbat.reads_one_way_delay());
+        let paths = paths(&[(20, 100)]);
+        let ledbat = joined(Ledbat::new(&settings(&ENTRY, "")), &paths);
+        shows(&ledbat, &paths, &[("q_secs", 0.0), ("off_target", 1.0)]);
+    }
 }

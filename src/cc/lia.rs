@@ -199,4 +199,15 @@ mod tests {
         path.ssthresh_bytes = 10_000;
         close(Sums::of_members(members(&paths, PathId(0))).a(), 0.5);
     }
+
+    #[test]
+    fn steps_of_a_path() {
+        // a/w_T = 0.025 packets for each acked one.
+        close(step(&ENTRY, &[(20, 200), (10, 100)]), 25.0);
+        shows(
+            &joined(Lia, &paths(&[(20, 200), (10, 100)])),
+            &paths(&[(20, 200), (10, 100)]),
+            &[("a", 0.75)],
+        );
+    }
 }

@@ -168,4 +168,26 @@ mod tests {
             .unwrap();
         assert!(change.cwnd_bytes < 256_000.0);
     }
+
+    #[test]
+    fn a_loss_halves_and_what_is_shown() {
+        let now = Instant::now();
+        let paths = paths(&[(256, 100)]);
+        let mut mcompound = joined(MCompound(Rule::new(&Settings::defaults(PARAMS))), &paths);
+        mcompound.on_round(now, &paths, PathId(0), &round(100));
+        // Alone: 256^0.75/8 - 1 = 7.
+        let shown = |dwnd| {
+            [
+                ("theta1", 1.0),
+                ("theta2", 1.0),
+                ("theta3", 1.0),
+                ("dwnd_packets", dwnd),
+                ("diff_packets", 0.0),
+            ]
+        };
+        shows(&mcompound, &paths, &shown(7.0));
+        // (256 - 7)/2 of cwnd, and the rest of 128.
+        close(mcompound.decrease(now, &paths, PathId(0)), 128_000.0);
+        shows(&mcompound, &paths, &shown(3.5));
+    }
 }

@@ -151,4 +151,58 @@ mod tests {
         // (1/16)^(1/4) = 1/2: half of one flow's window each.
         close(gains.cubic.powf(0.25), 0.5);
     }
+
+    /// Two paths of 36 packets and 100 ms after a round trip, and a loss on the first.
+    fn after_a_loss(now: Instant) -> (Registry, Flows<MpCubic>) {
+        let mut paths = paths(&[(36, 100), (36, 100)]);
+        let mut mpcubic = joined(MpCubic, &paths);
+        for id in [PathId(1), PathId(0)] {
+            mpcubic.on_round(now, &paths, id, &round(100));
+        }
+        close(mpcubic.decrease(now, &paths, PathId(0)), 25_200.0);
+        paths.get_mut(PathId(0)).unwrap().cwnd_bytes = 25_200;
+        (paths, mpcubic)
+    }
+
+    #[test]
+    fn the_share_holds_until_the_next_loss() {
+        let now = Instant::now();
+        let (mut paths, mut mpcubic) = after_a_loss(now);
+        // Reno's estimate: a quarter of alpha_cubic = 0.9/1.7.
+        let gained = mpcubic.increase(now, &paths, PathId(0), &ack(now));
+        close(gained, 0.25 * 0.9 / 1.7 / 25.2 * 1000.0);
+        // K = cbrt(10.8 16/0.4) = cbrt(432).
+        let k_secs = 432.0_f64.cbrt();
+        let shown = [
+            ("delta", 1.0 / 16.0),
+            ("w_max_packets", 36.0),
+            ("k_secs", k_secs),
+        ];
+        shows(&mpcubic, &paths, &shown);
+        paths.get_mut(PathId(0)).unwrap().cwnd_bytes = 72_000;
+        mpcubic.on_round(now, &paths, PathId(0), &round(100));
+        mpcubic.increase(now, &paths, PathId(0), &ack(now));
+        shows(&mpcubic, &paths, &shown);
+        mpcubic.decrease(now, &paths, PathId(0));
+        mpcubic.increase(now, &paths, PathId(0), &ack(now));
+        assert_ne!(
+            mpcubic.flows.get(PathId(0)).unwrap().gains.cubic,
+            1.0 / 16.0
+        );
+    }
+
+    #[test]
+    fn idle_time_is_no_growth_time() {
+        let now = Instant::now();
+        let later = now + std::time::Duration::from_secs(30);
+        let gained = |idle: bool| {
+            let (paths, mut mpcubic) = after_a_loss(now);
+            mpcubic.increase(now, &paths, PathId(0), &ack(now));
+            if idle {
+                mpcubic.on_underused(later, &paths, PathId(0));
+            }
+            mpcubic.increase(later, &paths, PathId(0), &ack(now))
+        };
+        assert!(gained(true) < gained(false) / 10.0);
+    }
 }

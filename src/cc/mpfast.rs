@@ -127,4 +127,16 @@ mod tests {
         mpfast.on_round(now, &paths, PathId(0), &round(100));
         close(of(&mpfast, 0).a, 2.0);
     }
+
+    #[test]
+    fn what_is_shown() {
+        // Alone: all of A.
+        let paths = paths(&[(30, 100)]);
+        let rule = Rule::new(&Settings::defaults(ENTRY.params));
+        shows(
+            &joined(MpFast(rule), &paths),
+            &paths,
+            &[("a_packets", 20.0)],
+        );
+    }
 }

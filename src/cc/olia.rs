@@ -294,4 +294,30 @@ mod tests {
             increase(20.0, 0.02, sum_rate(members(&fast, PathId(0))), -0.5),
         );
     }
+
+    #[test]
+    fn quality_is_the_loss_interval_over_the_rtt_squared() {
+        // 3000/0.2^2 = 75,000 is less than 1000/0.1^2 = 100,000.
+        let paths = paths(&[(20, 200, 3000), (20, 100, 1000)]);
+        let all: Vec<f64> = members(&paths, PathId(0))
+            .map(|member| quality(&member))
+            .collect();
+        close(all[0], 75_000.0);
+        close(all[1], 100_000.0);
+    }
+
+    #[test]
+    fn steps_of_a_path() {
+        // alpha = -1/2: 2000/57600 - 0.025 packets for each acked one, as below.
+        let now = Instant::now();
+        let paths = paths(&[(20, 100, 1000), (4, 100, 9000)]);
+        let mut olia = joined(Olia, &paths);
+        let step = 1000.0 * (2000.0 / 57600.0 - 0.025);
+        close(olia.increase(now, &paths, PathId(0), &ack(now)), step);
+        shows(
+            &olia,
+            &paths,
+            &[("alpha", -0.5), ("in_b", 0.0), ("in_m", 1.0)],
+        );
+    }
 }

@@ -81,6 +81,8 @@ impl Controller for Reno {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::*;
+    use super::super::CONTROLLERS;
     use super::*;
 
     #[test]
@@ -89,5 +91,42 @@ mod tests {
         assert_eq!(increase(24_000.0, 1200.0, 24_000.0), 1200.0);
         // One packet acked: 1/20 packet = 60 bytes.
         assert_eq!(increase(24_000.0, 1200.0, 1200.0), 60.0);
+    }
+
+    #[test]
+    fn a_path_by_itself() {
+        close(super::super::testing::step(&ENTRY, &[(20, 100)]), 50.0);
+    }
+
+    #[test]
+    fn who_halves() {
+        for name in [
+            "uncoupled-reno",
+            "lia",
+            "olia",
+            "ewtcp",
+            "fast",
+            "mpfast",
+            "vegas",
+            "wvegas",
+            "ledbat",
+            "fledbat",
+        ] {
+            let entry = CONTROLLERS.iter().find(|entry| entry.name == name).unwrap();
+            close(kept(entry, &[(20, 100)]), 10_000.0);
+        }
+    }
+
+    #[test]
+    fn who_grows_by_the_round_trip_if_there_is_one() {
+        for name in ["fast", "mpfast", "vegas", "wvegas"] {
+            let entry = CONTROLLERS.iter().find(|entry| entry.name == name).unwrap();
+            close(super::super::testing::step(entry, &[(20, 100)]), 0.0);
+            let (now, mut paths) = (Instant::now(), paths(&[(20, 100)]));
+            paths.get_mut(PathId(0)).unwrap().rtt = None;
+            let mut controller = entry.with_defaults();
+            controller.on_path_added(now, PathId(0));
+            close(controller.increase(now, &paths, PathId(0), &ack(now)), 50.0);
+        }
     }
 }

@@ -671,4 +671,52 @@ mod tests {
         run.add(long, &rtt());
         assert!(run.shows_queue());
     }
+
+    #[test]
+    fn names_of_the_ways_to_begin() {
+        let ways = ["suss", "slow", "train", "rho"].map(Start::named);
+        assert_eq!(ways, [Start::Suss, Start::Slow, Start::Train, Start::Rho]);
+    }
+
+    #[test]
+    fn a_train_ends_a_quarter_of_the_rtt_after_it_began() {
+        // m/4 = 25 ms. Five packets, and four sent so much later: eight after the first ACK, in 103 ms.
+        let t = Instant::now();
+        for (later_ms, rate) in [(25, Some(8_000.0 / 0.103)), (26, None)] {
+            let mut begin = Begin::default();
+            acks(&mut begin, 5, t + 100 * MS, t);
+            acks(&mut begin, 4, t + 200 * MS, t + later_ms * MS);
+            assert_eq!(begin.rate, rate, "{later_ms}");
+        }
+    }
+
+    #[test]
+    fn another_way_back_leaves_the_rate() {
+        let mut begin = begun();
+        begin.jumped = true;
+        begin.on_round(40_000.0);
+        acks(&mut begin, 3, Instant::now(), Instant::now());
+        begin.fast = Some(FACTOR);
+        begin.on_way_back();
+        assert_eq!((begin.rate, begin.jumped), (Some(1e6), true));
+        assert_eq!(begin.round_cwnd_bytes, 40_000.0);
+        assert!(begin.train.is_none() && begin.fast.is_none());
+        assert_eq!((begin.acked_bytes, begin.flight_bytes), (0.0, None));
+    }
+
+    #[test]
+    fn a_path_grows_by_its_rtt_before_and_after_it_is_measured() {
+        // 100 ms: rho = 3, 2^3 - 1.
+        let seen = seen(8, 100_000);
+        for mut begin in [Begin::default(), begun()] {
+            assert_eq!(
+                growth(&mut begin, Start::Rho, 20_000.0, seen),
+                Growth::by(7.0)
+            );
+        }
+        assert_eq!(
+            growth(&mut begun(), Start::Train, 20_000.0, seen),
+            Growth::DOUBLE
+        );
+    }
 }

@@ -11,6 +11,7 @@ use super::Controller;
 use super::Entry;
 use super::Round;
 pub use super::Settings;
+use super::Trace;
 pub use crate::registry::PathId;
 pub use crate::registry::Registry;
 use crate::registry::Rtt;
@@ -75,6 +76,30 @@ pub fn step(entry: &Entry, list: &[(u64, u64)]) -> f64 {
     let mut controller = entry.with_defaults();
     controller.on_path_added(now, PathId(0));
     controller.increase(now, &paths, PathId(0), &ack(now))
+}
+
+/// What a loss leaves of the window of the first of `list`, in bytes.
+pub fn kept(entry: &Entry, list: &[(u64, u64)]) -> f64 {
+    let (now, paths) = (Instant::now(), paths(list));
+    let mut controller = entry.with_defaults();
+    controller.on_path_added(now, PathId(0));
+    controller.decrease(now, &paths, PathId(0))
+}
+
+/// That the controller shows these values of the first path, in this order.
+#[track_caller]
+pub fn shows(controller: &dyn AnyController, paths: &Registry, expected: &[(&str, f64)]) {
+    let mut trace = Trace::new(Instant::now(), paths.get(PathId(0)).unwrap());
+    controller.trace(paths, PathId(0), &mut trace);
+    let names = |values: &[(&'static str, f64)]| -> Vec<&str> {
+        values.iter().map(|(name, _)| *name).collect()
+    };
+    let expected_names: Vec<&str> = expected.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names(trace.values()), expected_names);
+    for ((name, value), (_, expected)) in trace.values().iter().zip(expected) {
+        let near = (value - expected).abs() <= 1e-9 * expected.abs().max(1e-3);
+        assert!(near, "{name}: {value} is not {expected}");
+    }
 }
 
 /// Equal but for rounding.

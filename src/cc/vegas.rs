@@ -242,4 +242,59 @@ mod tests {
         close(change.cwnd_bytes, 17_000.0);
         close(change.ssthresh_bytes.unwrap(), 19_000.0);
     }
+
+    #[test]
+    fn the_window_stays_within_alpha_and_beta_themselves() {
+        // 20 * 25/125 = 4 = beta, 12 * 20/120 = 2 = alpha: neither up nor down.
+        let at = |packets, rtt_ms, alpha, beta| {
+            let paths = paths(&[(packets, 100)]);
+            let mut vegas = joined(
+                Vegas {
+                    alpha,
+                    beta,
+                    gamma: 1.0,
+                },
+                &paths,
+            );
+            vegas.on_round(Instant::now(), &paths, PathId(0), &round(rtt_ms))
+        };
+        let queued = |packets, rtt_ms: u64| {
+            let rtt = secs(std::time::Duration::from_millis(rtt_ms));
+            diff(packets, secs(std::time::Duration::from_millis(100)), rtt)
+        };
+        assert_eq!(at(20, 125, 2.0, queued(20.0, 125)), None);
+        assert_eq!(at(12, 120, queued(12.0, 120), 4.0), None);
+        // And a threshold that is lower already stays.
+        let mut low = paths(&[(20, 100)]);
+        low.get_mut(PathId(0)).unwrap().ssthresh_bytes = 5_000;
+        let change = one_less(low.get(PathId(0)).unwrap());
+        close(change.ssthresh_bytes.unwrap(), 5_000.0);
+    }
+
+    #[test]
+    fn slow_start_goes_on_with_gamma_packets_queued_or_too_few_samples() {
+        let now = Instant::now();
+        let mut paths = paths(&[(20, 100)]);
+        paths.get_mut(PathId(0)).unwrap().ssthresh_bytes = SSTHRESH_UNSET;
+        let rtt = secs(std::time::Duration::from_millis(125));
+        let gamma = diff(20.0, secs(std::time::Duration::from_millis(100)), rtt);
+        let exact = Vegas {
+            alpha: 2.0,
+            beta: 4.0,
+            gamma,
+        };
+        let mut vegas = joined(exact, &paths);
+        assert_eq!(vegas.on_round(now, &paths, PathId(0), &round(125)), None);
+        shows(&vegas, &paths, &[("diff_packets", 4.0)]);
+        // A round trip that measures nothing is no pause, nor Reno's.
+        let mut vegas = self::vegas();
+        for (samples, gain) in [(2, 1.0), (3, 0.0)] {
+            let few = Round {
+                samples,
+                ..round(100)
+            };
+            assert_eq!(vegas.on_round(now, &paths, PathId(0), &few), None);
+            close(vegas.slow_start_gain(now, &paths, PathId(0)), gain);
+        }
+    }
 }

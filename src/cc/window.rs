@@ -217,11 +217,13 @@ impl PathWindow {
         if start != Start::Train || !limited || !self.begins() {
             return Step::Free;
         }
-        let to_bytes =
-            rtt.and_then(|rtt| self.begin.jump(self.cwnd_bytes, self.initial_bytes, &rtt));
-        match to_bytes {
+        let Some(rtt) = rtt else {
+            return Step::Free;
+        };
+        match self.begin.jump(self.cwnd_bytes, self.initial_bytes, &rtt) {
             Some(to_bytes) => {
-                self.resume = Some(CarefulResume::jumped(now, self.cwnd_bytes));
+                let from_bytes = self.cwnd_bytes;
+                self.resume = Some(CarefulResume::jumped(now, from_bytes, rtt.min));
                 Step::Set(to_bytes)
             }
             None => Step::Free,
@@ -377,3 +379,6 @@ pub(super) fn bounded(window_bytes: f64, floor: f64) -> f64 {
 fn pacing_rate(cwnd_bytes: f64, srtt: Duration, gain: f64) -> u64 {
     (gain * cwnd_bytes / secs(srtt)) as u64
 }
+
+#[cfg(test)]
+mod tests;

@@ -242,4 +242,114 @@ mod tests {
         close(change.cwnd_bytes, 20_000.0);
         assert_eq!(wvegas.flows.get(PathId(0)).unwrap().queue_secs, None);
     }
+
+    fn after(packets: u64, rtt_ms: u64, flow: Flow) -> (Option<Change>, Flows<Wvegas>) {
+        let paths = paths(&[(packets, 100)]);
+        let mut wvegas = wvegas(1);
+        *wvegas.flows.get_mut(PathId(0)).unwrap() = flow;
+        let change = wvegas.on_round(Instant::now(), &paths, PathId(0), &round(rtt_ms));
+        (change, wvegas)
+    }
+
+    #[test]
+    fn few_samples_are_renos_round() {
+        let now = Instant::now();
+        let mut list = paths(&[(20, 100)]);
+        for (samples, cwnd_bytes) in [(2, Some(21_000.0)), (3, Some(19_000.0))] {
+            let few = Round {
+                samples,
+                ..round(1000)
+            };
+            let flow = Flow {
+                alpha: 9.0,
+                ..Flow::default()
+            };
+            let mut wvegas = wvegas(1);
+            *wvegas.flows.get_mut(PathId(0)).unwrap() = flow;
+            let change = wvegas.on_round(now, &list, PathId(0), &few);
+            assert_eq!(change.map(|change| change.cwnd_bytes), cwnd_bytes);
+        }
+        list.get_mut(PathId(0)).unwrap().ssthresh_bytes = crate::registry::SSTHRESH_UNSET;
+        let few = Round {
+            samples: 2,
+            ..round(100)
+        };
+        assert_eq!(wvegas(1).on_round(now, &list, PathId(0), &few), None);
+    }
+
+    #[test]
+    fn slow_start_ends_by_more_than_gamma_queued() {
+        // 20 * 25/125 = 4 packets wait: w = 20 * 100/125 + 1 = 17.
+        let now = Instant::now();
+        let mut list = paths(&[(20, 100)]);
+        list.get_mut(PathId(0)).unwrap().ssthresh_bytes = crate::registry::SSTHRESH_UNSET;
+        let exact = vegas::diff(20.0, 0.1, 0.125);
+        for (gamma, cwnd_bytes) in [(exact, None), (3.9, Some(17_000.0))] {
+            let mut wvegas = wvegas(1);
+            wvegas.controller.gamma = gamma;
+            let change = wvegas.on_round(now, &list, PathId(0), &round(125));
+            assert_eq!(change.map(|change| change.cwnd_bytes), cwnd_bytes);
+        }
+    }
+
+    #[test]
+    fn the_window_follows_alpha() {
+        let with = |alpha| Flow {
+            alpha,
+            ..Flow::default()
+        };
+        // 40 * 25/125 = 8 of 10 packets wait: one more. Alone, alpha becomes 10 before that.
+        let (change, wvegas) = after(40, 125, with(2.0));
+        close(change.unwrap().cwnd_bytes, 41_000.0);
+        let paths = paths(&[(40, 100)]);
+        let shown = [
+            ("alpha", 10.0),
+            ("diff_packets", 8.0),
+            ("q_min_secs", 0.025),
+        ];
+        shows(&wvegas, &paths, &shown);
+        // Just alpha: it stays, and is reckoned anew.
+        let exact = vegas::diff(40.0, 0.1, 0.125);
+        let (_, wvegas) = after(40, 125, with(exact));
+        close(wvegas.flows.get(PathId(0)).unwrap().alpha, 10.0);
+        let (_, wvegas) = after(40, 125, with(exact + 1e-6));
+        close(wvegas.flows.get(PathId(0)).unwrap().alpha, exact + 1e-6);
+        // 60 * 20/120 = 10 of 10: neither more nor less.
+        let ten = vegas::diff(60.0, 0.1, 0.12);
+        let mut flow = with(2.0);
+        flow.queue_secs = Some(0.02);
+        let mut wvegas = self::wvegas(1);
+        wvegas.controller.total = ten;
+        *wvegas.flows.get_mut(PathId(0)).unwrap() = flow;
+        let paths = self::paths(&[(60, 100)]);
+        assert_eq!(
+            wvegas.on_round(Instant::now(), &paths, PathId(0), &round(120)),
+            None
+        );
+    }
+
+    #[test]
+    fn no_queue_is_drained_in_recovery() {
+        let now = Instant::now();
+        let mut paths = paths(&[(60, 100)]);
+        paths.get_mut(PathId(0)).unwrap().in_recovery = true;
+        let mut wvegas = wvegas(1);
+        wvegas.flows.get_mut(PathId(0)).unwrap().queue_secs = Some(0.01);
+        let change = wvegas
+            .on_round(now, &paths, PathId(0), &round(125))
+            .unwrap();
+        close(change.cwnd_bytes, 59_000.0);
+    }
+
+    #[test]
+    fn a_queue_of_twice_the_least_is_drained() {
+        let mut flow = Flow {
+            queue_secs: Some(0.01),
+            ..Flow::default()
+        };
+        assert!(!flow.drains(0.0199));
+        assert_eq!(flow.queue_secs, Some(0.01));
+        assert!(flow.drains(0.02));
+        assert_eq!(flow.queue_secs, None);
+    }
 }

@@ -148,4 +148,24 @@ mod tests {
         clock.on_ack(resumed + MS * 3, MS * 50, Some(resumed));
         assert!(clock.gap < MS * 4, "{:?} after {longest:?}", clock.gap);
     }
+
+    #[test]
+    fn a_window_is_two_round_trips() {
+        // Every 10 ms, at most a quarter of 50 ms: seven intervals are 70 ms.
+        assert!(clock(50, (0..300).step_by(10)).gap_bound().is_some());
+    }
+
+    #[test]
+    fn the_longest_gaps_are_of_this_window_and_the_one_before() {
+        let start = Instant::now();
+        for (age_ms, longest) in [(99, [7, 5]), (100, [0, 7]), (199, [0, 7]), (200, [0, 0])] {
+            let mut clock = AckClock {
+                longest: [7 * MS, 5 * MS],
+                window_started: Some(start),
+                ..AckClock::default()
+            };
+            clock.turn_window(start + age_ms * MS, 100 * MS);
+            assert_eq!(clock.longest, longest.map(|ms| ms * MS), "{age_ms}");
+        }
+    }
 }

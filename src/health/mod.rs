@@ -25,6 +25,8 @@
 //! Failing a path moves its data and touches no window: no loss is declared.
 
 mod ack_clock;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 use std::collections::VecDeque;

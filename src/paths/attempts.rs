@@ -376,4 +376,26 @@ mod tests {
         let (mut attempts, t) = attempts(&[]);
         assert_eq!(attempts.next_step(t), Some(Step::GiveUp));
     }
+
+    #[test]
+    fn who_fails_twice_does_not_hurry_the_next_but_one() {
+        let (mut attempts, t) = attempts(&[true, false, true]);
+        assert_eq!(attempts.candidates().len(), 3);
+        assert_eq!(attempts.candidates()[1].pair, pair(2));
+        attempts.next_step(t);
+        attempts.on_progress(t + ms(1), 0, Progress::Failed);
+        assert_eq!(attempts.next_step(t + ms(1)), begin(1));
+        attempts.on_progress(t + ms(2), 0, Progress::Failed);
+        assert_eq!(attempts.next_step(t + ms(2)), None);
+        assert_eq!(attempts.next_timer(), Some(t + ms(1) + D));
+    }
+
+    #[test]
+    fn the_delay_after_the_last_one_holds_though_another_has_heard() {
+        let (mut attempts, t) = attempts(&[true, true, true]);
+        attempts.next_step(t);
+        attempts.on_progress(t + ms(40), 0, Progress::Heard);
+        assert_eq!(attempts.next_step(t + ms(290)), begin(1));
+        assert_eq!(attempts.next_timer(), Some(t + ms(290) + D));
+    }
 }

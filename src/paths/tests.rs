@@ -899,3 +899,50 @@ fn a_server_that_names_addresses_without_end_is_not_remembered_whole() {
     // And what was known before is known still.
     assert!(format!("{:?}", bench.manager).contains(&format!("Connection, {SERVER}")));
 }
+
+#[test]
+fn who_races_in_the_handshake() {
+    let metered = LocalAddr {
+        metered: true,
+        ..info(nth(3))
+    };
+    let pairs = [
+        pair(nth(1), SERVER),
+        pair(nth(1), SECOND),
+        pair(nth(2), SERVER),
+        pair(nth(3), SERVER),
+        pair(nth(9), SERVER),
+    ];
+    // The first of each link that is used side by side with others, if the policy does that.
+    for (policy, races) in [
+        ("full-mesh", [true, false, true, false, false]),
+        ("backup", [false; 5]),
+    ] {
+        let locals = [info(nth(1)), info(nth(2)), metered.clone()];
+        let attempts = Bench::new(policy, &locals).manager.attempts(&pairs, MS);
+        let candidates = attempts.candidates().iter();
+        let raced: Vec<bool> = candidates.map(|candidate| candidate.races).collect();
+        assert_eq!(raced, races, "{policy}");
+    }
+}
+
+#[test]
+fn two_paths_over_one_interface_need_no_other() {
+    let mut bench = Bench::with("ndiffports:per-interface=2", 1);
+    bench.event(Event::Confirmed);
+    assert_eq!(bench.why(), [""; 0]);
+}
+
+#[test]
+fn the_reason_nearest_to_a_path_is_shown() {
+    // The server has no IPv6 address, and does not answer over IPv4.
+    let locals = [info(nth(1)), info(local(2, "2001:db8::2")), info(nth(2))];
+    let mut bench = Bench::new("full-mesh", &locals);
+    bench.answers = false;
+    bench.event(Event::Confirmed);
+    bench.event(gone(1, false));
+    assert_eq!(
+        bench.why(),
+        ["eth2: no answer from the server, 1 time; next attempt in 0.2 s"]
+    );
+}

@@ -217,7 +217,7 @@ impl Scheduler for Blest {
             .filter(|path| path.oldest_unacked_eliciting_sent.is_some())
             .min_by_key(|path| path.oldest_unacked_eliciting_sent);
         if let (Some(fast), Some(oldest)) = (fast, oldest) {
-            self.blocked |= fast.id != oldest.id && srtt(oldest) > srtt(fast);
+            self.blocked |= srtt(oldest) > srtt(fast);
         }
     }
 }
@@ -270,5 +270,45 @@ mod tests {
         assert_eq!(linger(&slow, MS * 310, &range(200, 400)), MS * 310);
         slow.in_flight_bytes = 50 * 1200;
         assert_eq!(linger(&slow, MS * 250, &range(200, 400)), MS * 400);
+    }
+
+    #[test]
+    fn lambda_moves_once_in_a_round_trip() {
+        use crate::registry::Registry;
+        use crate::sched::Connection;
+
+        let lambda = |oldest_ms, blocked: bool, after_ms| {
+            let mut paths = Registry::new();
+            for (id, rtt_ms) in [(0, 100), (1, oldest_ms)] {
+                let path = paths.add(PathId(id), 1200);
+                path.validated = true;
+                path.rtt = Some(Rtt::first(MS * rtt_ms));
+            }
+            let now = Instant::now();
+            paths
+                .get_mut(PathId(1))
+                .unwrap()
+                .oldest_unacked_eliciting_sent = Some(now);
+            let connection = Connection::default();
+            let view = View::new(&paths, &connection);
+            let mut blest = Blest {
+                min_rtt: MinRtt::default(),
+                seen: Seen::default(),
+                lambda: 120,
+                adapted: None,
+                blocked: false,
+            };
+            blest.observe(now, &view, 100 * MS);
+            if blocked {
+                blest.on_event(now, &view, &Event::FlowBlocked { stream: None });
+            }
+            blest.observe(now + after_ms * MS, &view, 100 * MS);
+            blest.lambda
+        };
+        assert_eq!(lambda(300, true, 100), 124);
+        assert_eq!(lambda(300, false, 100), 119);
+        assert_eq!(lambda(300, true, 99), 120);
+        // The oldest packet is on a path that is no slower.
+        assert_eq!(lambda(100, true, 100), 119);
     }
 }

@@ -18,6 +18,8 @@ mod measure;
 mod opportunistic;
 mod seen;
 mod tail;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use std::fmt;

@@ -1,0 +1,235 @@
+//! What `tests/health.rs` does not ask of the detector: bounds, and who comes first.
+
+use super::*;
+use crate::registry::Rtt;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Usable paths of 100 ms without variation: P = 100 + 1 + 25 ms.
+struct Scene {
+    monitor: Monitor,
+    paths: Registry,
+    start: Instant,
+}
+
+impl Scene {
+    fn new(n: u64) -> Self {
+        let mut scene = Scene {
+            monitor: Monitor::new(Params::default()),
+            paths: Registry::new(),
+            start: Instant::now(),
+        };
+        for id in (0..n).map(PathId) {
+            scene.monitor.on_path_added(scene.start, id);
+            let path = scene.paths.add(id, 1200);
+            path.validated = true;
+            path.rtt = Some(Rtt {
+                var: Duration::ZERO,
+                ..Rtt::first(100 * MS)
+            });
+        }
+        scene
+    }
+
+    fn at(&self, ms: u32) -> Instant {
+        self.start + ms * MS
+    }
+
+    fn path(&mut self, id: u64) -> &mut PathState {
+        self.paths.get_mut(PathId(id)).unwrap()
+    }
+
+    fn send(&mut self, id: u64, ms: u32) {
+        let at = self.at(ms);
+        self.monitor.on_sent_eliciting(at, PathId(id));
+        let path = self.path(id);
+        path.oldest_unacked_eliciting_sent.get_or_insert(at);
+        path.in_flight_bytes += 1200;
+    }
+
+    fn tick(&mut self, ms: u32) {
+        self.monitor.tick(self.start + ms * MS, &mut self.paths);
+    }
+
+    fn link_down(&mut self, id: u64, ms: u32) {
+        let at = self.at(ms);
+        self.monitor.on_link_down(at, &mut self.paths, PathId(id));
+    }
+
+    fn actions(&mut self) -> Vec<(u64, Action)> {
+        let next = || {
+            self.monitor
+                .next_action()
+                .map(|(id, action)| (id.0, action))
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    fn health(&self) -> Vec<Health> {
+        self.paths.iter().map(|path| path.health).collect()
+    }
+}
+
+const SUSPECT: Action = Action::Suspect { hedge_bytes: 65536 };
+
+#[test]
+fn the_peers_max_ack_delay_counts() {
+    let mut scene = Scene::new(1);
+    scene.send(0, 0);
+    let timer = |scene: &Scene| scene.monitor.next_timer(&scene.paths);
+    assert_eq!(timer(&scene), Some(scene.at(126)));
+    scene.monitor.set_max_ack_delay(50 * MS);
+    assert_eq!(timer(&scene), Some(scene.at(151)));
+}
+
+#[test]
+fn what_was_to_be_done_for_a_closed_path_is_not() {
+    let mut scene = Scene::new(3);
+    scene.send(0, 0);
+    scene.send(1, 0);
+    scene.tick(126);
+    scene.monitor.on_path_closed(PathId(0));
+    scene.paths.remove(PathId(0));
+    assert_eq!(scene.actions(), [(1, SUSPECT), (1, Action::ProbeNow)]);
+    // Nor is it watched any more.
+    scene.paths.add(PathId(0), 1200).validated = true;
+    scene.link_down(0, 200);
+    assert!(scene.actions().is_empty());
+}
+
+#[test]
+fn what_was_to_be_done_for_a_path_that_fails_is_not() {
+    let mut scene = Scene::new(3);
+    scene.send(0, 0);
+    scene.send(1, 0);
+    scene.tick(126);
+    scene.link_down(0, 130);
+    assert_eq!(
+        scene.actions(),
+        [(1, SUSPECT), (1, Action::ProbeNow), (0, Action::Fail)]
+    );
+}
+
+#[test]
+fn the_ack_of_what_was_sent_when_the_suspicion_began_is_no_late_one() {
+    for (sent_ms, spurious) in [(125, true), (126, false)] {
+        let mut scene = Scene::new(2);
+        scene.send(0, 0);
+        scene.tick(126);
+        scene.actions();
+        let (now, sent) = (scene.at(200), scene.at(sent_ms));
+        scene.path(0).oldest_unacked_eliciting_sent = None;
+        scene
+            .monitor
+            .on_ack_progress(now, &mut scene.paths, PathId(0), sent);
+        assert_eq!(scene.actions(), [(0, Action::Cleared { spurious })]);
+    }
+}
+
+#[test]
+fn of_two_that_are_due_the_one_without_a_link_fails() {
+    // The other one is silent for longer, but the last one does not fail.
+    let mut scene = Scene::new(2);
+    scene.send(0, 0);
+    scene.tick(126);
+    scene.send(1, 300);
+    scene.link_down(1, 400);
+    assert_eq!(scene.health(), [Health::Suspect, Health::Failed]);
+    // Without such news it is the one that is silent for longer.
+    let mut scene = Scene::new(2);
+    scene.send(0, 0);
+    scene.send(1, 10);
+    scene.tick(136);
+    scene.tick(1000);
+    assert_eq!(scene.health(), [Health::Failed, Health::Suspect]);
+}
+
+#[test]
+fn a_path_is_not_given_up_while_no_other_one_can_be_used() {
+    // Who is not usable is no other one, whatever is believed of it.
+    for (usable, action) in [(true, Action::GiveUp), (false, Action::ProbeNow)] {
+        let mut scene = Scene::new(2);
+        scene.link_down(0, 0);
+        scene.path(1).validated = usable;
+        scene.actions();
+        scene.tick(30_000);
+        assert_eq!(scene.actions(), [(0, action)]);
+    }
+}
+
+#[test]
+fn a_path_without_a_sample_has_the_initial_rtt() {
+    // 333 + 4 333/2 + 25 ms.
+    let mut scene = Scene::new(1);
+    scene.path(0).rtt = None;
+    scene.send(0, 0);
+    let timer = scene.monitor.next_timer(&scene.paths);
+    assert_eq!(timer, Some(scene.at(1024)));
+}
+
+#[test]
+fn four_packets_in_flight_make_the_clock_count() {
+    // Acks every 2 ms until 40, the oldest packet left 100 ms before: silence of 75 ms, else of 126.
+    for (in_flight_bytes, suspect_ms) in [(4 * 1200, 115), (4 * 1200 - 1, 166)] {
+        let mut scene = Scene::new(1);
+        scene.start += 1000 * MS;
+        for ms in (0..=40).step_by(2) {
+            let (now, id) = (scene.at(ms), PathId(0));
+            scene
+                .monitor
+                .on_ack_progress(now, &mut scene.paths, id, now);
+        }
+        let oldest = scene.at(40) - 100 * MS;
+        let path = scene.path(0);
+        path.oldest_unacked_eliciting_sent = Some(oldest);
+        path.in_flight_bytes = in_flight_bytes;
+        let timer = scene.monitor.next_timer(&scene.paths);
+        assert_eq!(timer, Some(scene.at(suspect_ms)));
+    }
+}
+
+#[test]
+fn the_rtt_starts_anew_after_more_than_three_probe_timeouts() {
+    for (back_ms, rtt_restart) in [(378, false), (379, true)] {
+        let mut scene = Scene::new(2);
+        scene.link_down(0, 0);
+        for ms in [back_ms, back_ms + 20] {
+            let (now, id) = (scene.at(ms), PathId(0));
+            scene
+                .monitor
+                .on_ack_progress(now, &mut scene.paths, id, now);
+        }
+        scene.actions();
+        scene.tick(back_ms + 199);
+        assert!(scene.health().contains(&Health::Recovering));
+        scene.tick(back_ms + 200);
+        let recovered = (0, Action::Recovered { rtt_restart });
+        assert_eq!(scene.actions().last(), Some(&recovered));
+    }
+}
+
+#[test]
+fn what_a_return_makes_due_is_done_at_once() {
+    // Path 1 failed at 0. It may be given up 30 s later, but not while no other path is healthy: path 0
+    // is in that moment.
+    let mut scene = Scene::new(3);
+    scene.link_down(1, 0);
+    scene.link_down(0, 0);
+    scene.send(2, 0);
+    scene.tick(126);
+    for ms in [29_800, 29_820] {
+        let (now, id) = (scene.at(ms), PathId(0));
+        scene
+            .monitor
+            .on_ack_progress(now, &mut scene.paths, id, now);
+        scene.tick(ms);
+    }
+    assert_eq!(
+        scene.health(),
+        [Health::Recovering, Health::Failed, Health::Failed]
+    );
+    scene.actions();
+    scene.tick(30_000);
+    let actions = scene.actions();
+    assert!(actions.contains(&(1, Action::GiveUp)), "{actions:?}");
+}
