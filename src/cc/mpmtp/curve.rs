@@ -6,8 +6,9 @@
 //! | convex  | at first; at w_max; after linear above it | from 1, more each round | 1        | RTT rises: linear                 |
 //! | linear  | RTT rises                                | as it was                | 1 to 1/w | a round without a rise            |
 //!
-//! A loss ends any of them, and w_max = w, w = k_ret w. The samples of before the loss stay in the
-//! filter. In slow start, the rise ends that too.
+//! A loss ends any of them, and w_max = w, w = k_ret w. The samples of before the loss, and of the
+//! recovery after it, are forgotten: they are of the queue that overflowed, and would end the climb
+//! before it began. In slow start, the rise ends that too.
 //!
 //! *Concave* (figure 11 is missing): alpha(w) = alpha_max - (w^2 - (k_ret w_max)^2)/n, alpha_max =
 //! k_ret w_max. With equation 12's n it is alpha_max at k_ret w_max and alpha_min = 1 at w_max.
@@ -171,6 +172,8 @@ impl Curve {
     pub fn on_loss(&mut self, rule: &Rule, w: f64) {
         self.w_max = w;
         self.rtt_loss = self.rtt();
+        self.seen = 0;
+        self.rose = false;
         self.enter(Profile::Concave);
         self.alpha = concave_alpha(rule.k_ret * w, w, rule.k_ret);
     }
