@@ -108,6 +108,7 @@ pub const ENTRY: Entry = Entry {
         ),
         re_entry::PARAM,
         start::PARAM,
+        start::SSTHRESH,
     ],
     new: |settings| boxed(MpMtp::new(settings)),
 };
