@@ -96,6 +96,11 @@ pub const ENTRY: Entry = Entry {
             &["linear", "double"],
             "how alpha grows beyond w_max",
         ),
+        Param::choice(
+            "linear",
+            &["frozen", "one"],
+            "alpha once the RTT has risen: as it was, or 1",
+        ),
         Param::time(
             "rise",
             [0.0001, 0.002, 1.0],
@@ -148,6 +153,7 @@ impl MpMtp {
             rule: Rule {
                 k_ret: settings.get("k_ret"),
                 double: settings.word("convex") == "double",
+                linear_one: settings.word("linear") == "one",
                 rise: settings.get("rise"),
                 rise_part: settings.get("rise_part"),
             },
@@ -289,6 +295,24 @@ mod tests {
         mpmtp.on_round(now, &list, id, &round(100));
         assert_eq!(profile(&mpmtp), Profile::Convex);
         close(mpmtp.increase(now, &list, id, &ack(now)), 10.0);
+    }
+
+    #[test]
+    fn linear_growth_begins_with_alpha_as_it_was_or_with_1() {
+        let now = Instant::now();
+        let id = PathId(0);
+        for (text, gained) in [("fair=off", 1000.0), ("fair=off,linear=one", 1000.0 / 70.0)] {
+            let mut list = paths(&[(100, 100)]);
+            let mut mpmtp = joined(text);
+            // A loss at 160 ms and 100 packets: 70 are left, alpha = 70.
+            sample(&mut mpmtp, &list, 160, 4);
+            mpmtp.decrease(now, &list, id);
+            list.get_mut(id).unwrap().cwnd_bytes = 70_000;
+            // The rise at 130 ms: L = 1 there. 70/70 packets of 1000 bytes for an acked one; 1/70.
+            sample(&mut mpmtp, &list, 130, 4);
+            let step = mpmtp.increase(now, &list, id, &ack(now));
+            about(step, gained, 1e-6);
+        }
     }
 
     #[test]

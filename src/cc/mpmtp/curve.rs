@@ -18,7 +18,10 @@
 //! *Linear.* Equation 13 lacks "- RTT_min", equation 14 prints RTT for RTT_max, and 1/w is assigned to
 //! L_max twice. With L = l1/(l2 + RTT - RTT_min), L_max = 1 and L_min = 1/w: at RTT_min, l1/l2 = L_max;
 //! at RTT_max, l1/(l2 + R) with R = RTT_max - RTT_min is R L_min L_max/(R L_min + R (L_max - L_min)) =
-//! L_min. alpha is frozen on entry. Before the first loss there is no RTT_max: L = 1.
+//! L_min. alpha is frozen on entry, or is 1: the text wants "the increasing parameter" to decrease
+//! gradually, which alpha L does with either, and calls alpha = 1 "the linear increment". With alpha
+//! frozen, growth goes from alpha down to alpha/w, which a concave climb that meets a queue enters
+//! with tens of packets a round trip; with 1, from 1 to 1/w (`linear=one`). Before the first loss there is no RTT_max: L = 1.
 //!
 //! *An RTT increment* is not defined: here the least of the last four samples exceeds the minimum RTT
 //! by more than max(`rise`, a `rise_part`th of it). A round trip below that ends the linear profile.
@@ -62,6 +65,8 @@ pub struct Rule {
     pub k_ret: f64,
     /// Convex growth doubles.
     pub double: bool,
+    /// alpha is 1 in the linear profile.
+    pub linear_one: bool,
     /// What the RTT must rise by, seconds, and as a fraction of the minimum.
     pub rise: f64,
     pub rise_part: f64,
@@ -126,6 +131,9 @@ impl Curve {
             self.rose = true;
             if self.profile != Profile::Linear {
                 self.enter(Profile::Linear);
+                if rule.linear_one {
+                    self.alpha = 1.0;
+                }
                 self.rtt_rise = current;
             }
         }
