@@ -11,10 +11,13 @@ from pathlib import Path
 # What draws shares its looks with the demonstration.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "mininet"))
 
+KEPT = Path(__file__).resolve().parents[1] / "docs/papers/claims.csv"
+
 EXAMPLES = """\
 examples:
   python3 experiments/papers.py out/papers/reduced --out out/papers
   python3 experiments/papers.py out/sim/mc-3 --out /tmp/mc-3      one scenario alone
+  python3 experiments/papers.py out/papers/full --keep            after a full run: renews docs/papers/claims.csv
 
 exit status: 0 the page is written, and every claim that was judged is accepted; 1 the results cannot be read;
 6 the page cannot be written; 8 a claim is not accepted"""
@@ -32,17 +35,27 @@ def parse_arguments(words=None):
                         help="where index.html and the PNGs go [default: %(default)s]")
     parser.add_argument("--agreement", type=Path, default=Path("out/bench/agreement.json"), metavar="FILE",
                         help="what `ci/bench agreement` wrote; the page shows it if it is there [default: %(default)s]")
+    parser.add_argument("--kept", type=Path, default=KEPT, metavar="FILE",
+                        help="what full-scale runs found, for the page of reduced ones [default: docs/papers/claims.csv]")
+    parser.add_argument("--keep", action="store_true",
+                        help="puts what was run without --set into that file")
     return parser.parse_args(words)
 
 
 def main(words=None):
     arguments = parse_arguments(words)
     # Only now: the help needs none of the modules that draw.
-    from report import agreement, command, papers
+    from report import agreement, command, kept, papers
     from report.page import Page
+    from report.results import ResultsError
+    try:
+        before = kept.load(arguments.kept)
+    except ResultsError as e:
+        print(f"papers: {e}", file=sys.stderr)
+        return 1
     page = Page("The papers' experiments, run again", ABOUT, "paper", papers.ALL,
-                extras=(partial(agreement.section, arguments.agreement),))
-    return command.draw("papers", page, arguments.results, arguments.out)
+                extras=(partial(agreement.section, arguments.agreement),), kept=before)
+    return command.draw("papers", page, arguments.results, arguments.out, arguments.kept if arguments.keep else None)
 
 
 if __name__ == "__main__":

@@ -59,10 +59,17 @@ fn parameters_follow_the_name() {
         ),
         (
             "lia:a=1",
-            "lia has no parameter \"a\"; use any of: re-entry=on (or off), start=suss (or slow, train, rho)",
+            "lia has no parameter \"a\"; use any of: ack_packets=1 (1 to 16), re-entry=on (or off), \
+             start=suss (or slow, train, rho), ssthresh=0 (0 to 1000000)",
         ),
-        ("sqrt:a=1", "sqrt has no parameters; leave out \"a\""),
-        ("sqrt:", "sqrt has no parameters; leave out \"\""),
+        (
+            "sqrt:a=1",
+            "sqrt has no parameter \"a\"; use any of: step=round (or ack)",
+        ),
+        (
+            "sqrt:",
+            "sqrt has no parameter \"\"; use any of: step=round (or ack)",
+        ),
     ] {
         assert_eq!(cc::by_name(invalid).unwrap_err().to_string(), message);
     }
@@ -95,6 +102,36 @@ fn every_entry_is_complete_and_its_defaults_are_in_range() {
             assert!(!param.about.is_empty());
             assert!(param.min <= param.default && param.default <= param.max);
         }
+    }
+}
+
+#[test]
+fn a_threshold_ends_the_first_slow_start() {
+    // Ten packets at first, which double up to the threshold of 30, and again after a migration.
+    let mut sender = Sender::new("lia:ssthresh=30,start=slow", &[50, 50]);
+    let threshold = 30.0 * MSS as f64;
+    for round in 0..2 {
+        for _ in 0..40 {
+            sender.ack(0, 1);
+        }
+        let window = sender.cwnd(0) as f64;
+        assert!(
+            (threshold..threshold + 2.0 * MSS as f64).contains(&window),
+            "{round}: {window}"
+        );
+        let now = sender.now;
+        sender
+            .group
+            .on_path_migrated(now, &mut sender.paths, PathId(0));
+    }
+    let options = |text: &str| text.parse::<cc::Choice>().unwrap().options();
+    assert_eq!(options("lia").ssthresh_packets, 0);
+    assert_eq!(options("wvegas").ssthresh_packets, 0);
+    for name in ["uncoupled-reno", "uncoupled-cubic", "compound"]
+        .into_iter()
+        .chain(coupled_by_losses())
+    {
+        assert_eq!(options(&format!("{name}:ssthresh=30")).ssthresh_packets, 30);
     }
 }
 

@@ -2,18 +2,21 @@
 
 import sys
 
+from . import kept
 from . import page as pages
 from .results import ResultsError, load
 
 
-def draw(name, page, results, out):
+def draw(name, page, results, out, keep=None):
     """Writes the page of the results in the folder `results` into the folder `out`, and prints its claims.
 
     Returns the exit status: 0, 1 if the results cannot be read, 6 if the page cannot be written, 8 if a claim is not
-    accepted. `name` is the command's, for errors.
+    accepted. `name` is the command's, for errors. What was run at full scale goes into the table `keep`, if one is given.
     """
     try:
         sections = pages.write(out, page, load(results))
+        if keep:
+            kept.save(keep, sections)
     except ResultsError as e:
         print(f"{name}: {e}", file=sys.stderr)
         return 1

@@ -166,6 +166,7 @@ class Figure:
     panels: tuple
     columns: int = 2
     caption: str = ""
+    published: str = ""  # what the paper's axes and numbers are, for the eye to compare with
     share_y: bool = field(default=False)
 
     def draw(self, results):

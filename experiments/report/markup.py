@@ -18,10 +18,11 @@ def figure(drawing, name, title, caption, out):
             f"Also in {text(name)}.png.</figcaption></figure>")
 
 
-def table(head, rows):
-    """A table; the cells of `rows` are HTML with their `<td>`, those of `head` text."""
+def table(head, rows, styles=None):
+    """A table; the cells of `rows` are HTML with their `<td>`, those of `head` text. `styles` has a class for each row."""
     cells = "".join(f"<th>{text(cell)}</th>" for cell in head)
-    return f"<table><tr>{cells}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+    begins = [f'<tr class="{style}">' for style in styles] if styles else ["<tr>"] * len(rows)
+    return f"<table><tr>{cells}</tr>{''.join(f'{begin}{row}</tr>' for begin, row in zip(begins, rows))}</table>"
 
 
 def cell(words):

@@ -1,8 +1,9 @@
 """The page: one self-contained HTML file; and its figures as PNG beside it."""
 
 import itertools
+import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mpqnet.page import STYLE
 
@@ -13,18 +14,28 @@ OWN_STYLE = """
 td, th { text-align: left; vertical-align: top } .yes { color: #006b4a } .no { color: #b00020; font-weight: bold }
 .none { color: #666 } td .small { overflow-wrap: anywhere } code { font-size: .85em; overflow-wrap: anywhere } figure { margin: 1.5rem 0 }
 figcaption, .small { color: #444; font-size: .9em } details { margin: .5rem 0 }
+#only-no:checked ~ table tr:not(.no):not(:first-child), #only-unjudged:checked ~ table tr:not(.none):not(:first-child) { display: none }
+tr.yes, tr.no, tr.none { color: inherit; font-weight: inherit }
 """
+
+# Which rows of the table are shown, without a script.
+_FILTER = """<input type="radio" name="only" id="only-all" checked><label for="only-all">all</label>
+<input type="radio" name="only" id="only-no"><label for="only-no">what did not come out</label>
+<input type="radio" name="only" id="only-unjudged"><label for="only-unjudged">what is not judged</label>"""
+
 
 
 @dataclass(frozen=True)
 class Page:
     """What a page is about. `modules` are such as those of `report.papers`; `extras` make further sections: functions
-    of the folder for PNGs that return HTML. `asked` heads the column with what is claimed."""
+    of the folder for PNGs that return HTML. `asked` heads the column with what is claimed. `kept` has what full-scale
+    runs found (`report.kept`)."""
     title: str
     about: str
     asked: str
     modules: tuple
     extras: tuple = ()
+    kept: dict = field(default_factory=dict)
 
 
 class Section:
@@ -64,7 +75,7 @@ def write(out, page, results):
 <p>{_text(page.about)} Judged: {_text(count(sections))}. A claim is judged on the median over the seeds. The interval is
 that of the median by order statistics; with five values or fewer it is their whole range, and says its lower confidence.
 Lines in figures are medians over the seeds, bands go from the least to the most.</p>
-{_table(page, sections)}
+{_table(page, sections, out)}
 {body}
 {_origin(sections)}
 </body></html>
@@ -72,21 +83,46 @@ Lines in figures are medians over the seeds, bands go from the least to the most
     return sections
 
 
-def _table(page, sections):
-    rows = [_row(section, group) for section in sections for group in claims.grouped(section.claims)]
-    return "<h2>Claims</h2>" + markup.table(
-        ("scenario", page.asked, "ours (median, confidence interval, n)", "accepted?"), rows)
+def _table(page, sections, out):
+    groups = [(section, group) for section in sections for group in claims.grouped(section.claims)]
+    rows = [_row(page, section, group, out) for section, group in groups]
+    table = markup.table(("scenario", page.asked, "ours (median, confidence interval, n)", "accepted?"), rows,
+                         [markup.VERDICTS[group.accepted][0] for _, group in groups])
+    return f"<h2>Claims</h2><div>{_FILTER}{table}</div>"
 
 
-def _row(section, group):
+def _row(page, section, group, out):
     claim = group.claims[0]
     ours = "<br>".join(f"<code>{_text(what)}</code>: {_text(words)}" for what, words in group.ours.items())
     problems = dict.fromkeys(claim.problem for claim in group.claims if claim.problem)
     ours += "".join(f"<br>{_text(problem)}" for problem in problems)
     cases = f' <span class="small">{_text(group.cases)}</span>' if group.cases else ""
-    return (f'<td><a href="#{_text(claim.scenario)}">{_text(claim.scenario)}</a>{cases}</td>{markup.cell(claim.paper)}'
+    results = section.results[claim.scenario]
+    kept = _kept(page, group) if reduced(results) else ""
+    return (f'<td><a href="#{_text(claim.scenario)}">{_text(claim.scenario)}</a>{cases}<br>{_data(group, results, out)}</td>'
+            f'{markup.cell(claim.paper)}'
             f'<td>{ours}<br><span class="small">accepted if <code>{_text(claim.criterion)}</code></span></td>'
-            + markup.verdict(group.accepted, _why(section, group)))
+            + markup.verdict(group.accepted, _why(section, group) + kept))
+
+
+def _data(group, results, out):
+    """Links from a claim to its scenario and to the data of its runs: the first run's folder of each case, the summary."""
+    def link(path, words):
+        return f'<a href="{_text(os.path.relpath(path, out))}">{_text(words)}</a>'
+
+    cases = [claim.case for claim in group.claims]
+    runs = [run for run in results.runs if run.status == "ok" and (run.case in cases or cases == [""])]
+    links = [link(results.folder / "scenario.toml", "scenario"), link(results.folder / "summary.json", "metrics")]
+    if runs:
+        links.append(link(runs[0].folder, f"run of seed {runs[0].seed}"))
+    return f'<span class="small">{", ".join(links)}</span>'
+
+
+def _kept(page, group):
+    """What full scale had, of a reduced run."""
+    rows = [page.kept.get((claim.scenario, claim.paper or claim.criterion, claim.case)) for claim in group.claims]
+    words = [row.words for row in rows if row] or ["not run"]
+    return f'<br><span class="small">At full scale: {_text("; ".join(words))}.</span>'
 
 
 def _why(section, group):
@@ -103,6 +139,7 @@ def _why(section, group):
 
 def _section(section, out):
     parts = [f'<h2 id="{section.short}">{_text(section.paper.TITLE)}</h2>']
+    parts.append(f"<p>{_text(summary(section))}</p>")
     if section.missing:
         parts.append(f'<p class="none">Not run: {_text(", ".join(section.missing))}.</p>')
     for name, results in section.results.items():
@@ -111,6 +148,15 @@ def _section(section, out):
             if figure.scenario == name:
                 parts.append(_figure(figure, results, out))
     return "".join(parts)
+
+
+def summary(section):
+    """What the paper proposes and claims, and, of the claims that were judged, how many came out here."""
+    judged = [claim for claim in section.claims if claim.accepted is not None]
+    missed = sorted({claim.paper.partition(":")[0] for claim in judged if not claim.accepted})
+    out = f"{sum(claim.accepted for claim in judged)} of {len(judged)} judged claims come out here"
+    said = getattr(section.paper, "SUMMARY", "")
+    return f"{said} {out}{', not all of ' + ', '.join(missed) if missed else ''}.".strip()
 
 
 def _scenario(name, results):
@@ -139,7 +185,9 @@ def reduced(results):
 
 
 def _figure(figure, results, out):
-    return markup.figure(figure.draw(results), figure.name, figure.title, figure.caption, out)
+    published = f"Published: {figure.published}." if figure.published else ""
+    caption = " ".join(filter(None, (figure.caption, published)))
+    return markup.figure(figure.draw(results), figure.name, figure.title, caption, out)
 
 
 def _origin(sections):

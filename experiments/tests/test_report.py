@@ -1,13 +1,15 @@
 """The report on the papers, from small result folders made by hand."""
 
 import json
+import re
 from typing import ClassVar
 
 import pytest
 from papers import main
-from report import claims, figures, page, papers, rules
+from report import claims, figures, kept, page, papers, rules
 from report.claims import Measured
 from report.figures import Bar, Bars, Curve, Figure, Panel, over_time, thinned
+from report.papers.mc import longest_run
 from report.results import Results, ResultsError, load
 from report.spread import Spread, number
 
@@ -178,6 +180,61 @@ def test_the_page_shows_claims_figures_reasons_and_origin(tmp_path):
     assert "http" not in text.replace("http-equiv", "") and "src=" not in text and "<script" not in text
     lines = page.as_text(sections).splitlines()
     assert lines[1].startswith("NO  toy") and lines[-1] == "2 accepted, 2 not accepted, 1 not judged"
+
+
+def test_a_claim_leads_to_its_scenario_and_its_data(tmp_path):
+    results = make(tmp_path / "runs" / "toy", TWO, [verdict("flow.mp.goodput_mbps >= 20", "cc=olia", True)])
+    out = tmp_path / "out"
+    page.write(out, page.Page("", "", "", (Paper(),)), {"toy": results})
+    text = (out / "index.html").read_text()
+    for words in ("scenario", "metrics", "run of seed 1"):
+        link = re.findall(f'<a href="([^"]*)">{words}</a>', text.split("</table>")[0].split("by series")[0])[0]
+        assert (out / link).exists(), link
+    assert "cc=olia" in re.search('<a href="([^"]*)">run of seed 1', text)[1]
+
+
+def test_rows_can_be_filtered_by_their_verdict(tmp_path):
+    results = make(tmp_path / "toy", TWO, [verdict("flow.mp.goodput_mbps >= 99", "cc=lia", False, "a false claim")])
+    page.write(tmp_path / "out", page.Page("", "", "", (Paper(),)), {"toy": results})
+    text = (tmp_path / "out" / "index.html").read_text()
+    # The style hides rows of other classes than the button's.
+    assert [text.count(f'<tr class="{style}">') for style in ("no", "yes", "none")] == [1, 1, 1]
+    for button in ("only-no", "only-unjudged"):
+        assert f'id="{button}"' in text and f'for="{button}"' in text and f"#{button}:checked ~ table" in text
+
+
+def test_a_paper_is_told_in_short(tmp_path):
+    results = make(tmp_path / "toy", TWO, [
+        verdict("flow.mp.goodput_mbps >= 99", "cc=lia", False, "X-1: fast"), verdict("m >= 0", "cc=lia", True, "X-2: slow")])
+    section = page.Section(Paper(), {"toy": results})
+    assert page.summary(section) == "2 of 3 judged claims come out here, not all of X-1."
+    assert all(one.SUMMARY.count(".") >= 2 for one in papers.ALL)
+
+
+def test_full_scale_is_kept_and_said_beside_a_reduced_run(tmp_path):
+    claim = verdict("flow.mp.goodput_mbps >= 20", "cc=olia", True, "X-1: fast")
+    file, options = tmp_path / "docs" / "claims.csv", ("mpq", "sim", "toy.toml", "--set", "duration=5s")
+    full = make(tmp_path / "full", TWO, [claim])
+    reduced = make(tmp_path / "reduced", TWO, [verdict(claim["rule"], "cc=olia", False, "X-1: fast")], command=options)
+    kept.save(file, [page.Section(Paper(), {"toy": full})])
+    rows = kept.load(file)
+    assert rows["toy", "X-1: fast", "cc=olia"].words == "yes, 24 (n = 3, commit c0ffee)"
+    # A reduced run changes nothing there, and its page says it.
+    kept.save(file, [page.Section(Paper(), {"toy": reduced})])
+    assert kept.load(file) == rows
+    page.write(tmp_path / "out", page.Page("", "", "", (Paper(),), kept=rows), {"toy": reduced})
+    text = (tmp_path / "out" / "index.html").read_text()
+    assert "At full scale: yes, 24 (n = 3, commit c0ffee)." in text
+    page.write(tmp_path / "out", page.Page("", "", "", (Paper(),), kept={}), {"toy": reduced})
+    assert "At full scale: not run." in (tmp_path / "out" / "index.html").read_text()
+    file.write_text("a,b\n1,2\n")
+    with pytest.raises(ResultsError, match="its columns are"):
+        kept.load(file)
+    assert kept.load(tmp_path / "none.csv") == {}
+
+
+def test_the_longest_time_at_the_peak():
+    assert [longest_run(holds) for holds in ([], [False], [True, True, False, True], [False, True, True, True])] == [0, 0, 2, 3]
 
 
 def test_bars_may_be_expressions_beside_lines(two):

@@ -41,7 +41,7 @@ pub const ENTRY: Entry = Entry {
     use_when: "paths differ in congestion and it changes",
     avoid_when: "a path is long and fast: in growth it is Reno's kin",
     deviations: &[LEFT_OUT],
-    params: &[re_entry::PARAM, start::PARAM],
+    params: &[re_entry::PARAM, start::PARAM, start::SSTHRESH],
     new: |_| boxed(Balia),
 };
 

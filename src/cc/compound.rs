@@ -20,6 +20,7 @@
 //! [`Flow`] is the algorithm of one path, which MCompound uses too, with [`Thetas`] below 1.
 
 use super::boxed;
+use super::start;
 use super::units::packets;
 use super::units::secs;
 use super::vegas::diff;
@@ -78,6 +79,7 @@ pub(super) const PARAMS: &[Param] = &[
         [0.0, 38.0, 10_000.0],
         "window below which there is no dwnd; 38 in the draft, 0 for the MCompound paper",
     ),
+    start::SSTHRESH,
 ];
 
 /// The constants.

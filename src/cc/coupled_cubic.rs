@@ -45,6 +45,8 @@
 use std::time::Instant;
 
 use super::boxed;
+use super::counting;
+use super::counting::Counting;
 use super::cubic;
 use super::cubic::Gains;
 use super::cubic::Growth;
@@ -108,8 +110,10 @@ pub const ENTRY: Entry = Entry {
             &["auto", "large", "small"],
             "which paths run CUBIC; all or none instead of the large ones",
         ),
+        counting::PARAM,
         re_entry::PARAM,
         start::PARAM,
+        start::SSTHRESH,
     ],
     new: |settings| boxed(CoupledCubic::new(settings)),
 };
@@ -222,6 +226,8 @@ struct CoupledCubic {
     f_linear: bool,
     matched: bool,
     class: Class,
+    /// Of the small paths' ACKs; CUBIC goes by time.
+    counting: Counting,
 }
 
 impl CoupledCubic {
@@ -235,6 +241,7 @@ impl CoupledCubic {
                 "small" => Class::Small,
                 _ => Class::Auto,
             },
+            counting: Counting::new(settings),
         }
     }
 
@@ -310,7 +317,7 @@ impl Controller for CoupledCubic {
     fn increase(&mut self, own: Own<Flow>, ack: &Ack) -> f64 {
         let (path, flow) = (own.path, own.flow);
         if !flow.large || path.rtt.is_none() {
-            return flow.alpha * reno::step(path, ack);
+            return self.counting.counted(flow.alpha * reno::step(path, ack));
         }
 
         let virtual_bytes = flow.virtual_bytes(path);

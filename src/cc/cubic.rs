@@ -27,6 +27,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use super::boxed;
+use super::start;
 use super::Ack;
 use super::Controller;
 use super::Entry;
@@ -52,7 +53,7 @@ pub const ENTRY: Entry = Entry {
         "time in which the window was not the limit is no growth time; a spurious loss is not \
          undone",
     ],
-    params: &[],
+    params: &[start::SSTHRESH],
     new: |_| boxed(Cubic),
 };
 

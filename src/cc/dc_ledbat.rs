@@ -49,7 +49,9 @@ use super::bottlenecks::Bottlenecks;
 use super::bottlenecks::Signal;
 use super::boxed;
 use super::delay::sample;
+use super::delay::Grain;
 use super::delay::Source;
+use super::delay::GRAIN;
 use super::fledbat;
 use super::fledbat::Guard;
 use super::fledbat::Rule;
@@ -99,6 +101,8 @@ pub const ENTRY: Entry = Entry {
         fledbat::ALPHA,
         fledbat::ZETA,
         fledbat::INIT,
+        fledbat::SLOW_START,
+        GRAIN,
         Param::time(
             "ret",
             [1.0, 10.0, 3600.0],
@@ -185,6 +189,7 @@ impl Coupling {
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
     guard: Guard,
+    grain: Grain,
     source: Option<Source>,
     /// The latest delay, and the least of the last periods.
     current: i64,
@@ -254,6 +259,8 @@ impl Flow {
 struct DcLedbat {
     rule: Rule,
     init: f64,
+    slow_start: bool,
+    grain: Grain,
     ret: Duration,
     jitter: f64,
     tolerance_micros: i64,
@@ -266,6 +273,8 @@ impl DcLedbat {
         DcLedbat {
             rule: Rule::new(settings),
             init: settings.get("init"),
+            slow_start: settings.word(fledbat::SLOW_START.name) == "on",
+            grain: Grain::new(settings),
             ret: Duration::from_secs_f64(settings.get("ret")),
             jitter: settings.get("jitter"),
             tolerance_micros: (settings.get("tolerance") * 1e6) as i64,
@@ -303,7 +312,10 @@ impl Controller for DcLedbat {
 
     fn on_path_added(&mut self, _now: Instant, id: PathId) -> Flow {
         self.bottlenecks.add(id);
-        Flow::default()
+        Flow {
+            grain: self.grain,
+            ..Flow::default()
+        }
     }
 
     fn on_path_closed(&mut self, _now: Instant, id: PathId) {
@@ -315,7 +327,7 @@ impl Controller for DcLedbat {
     }
 
     fn has_slow_start(&self) -> bool {
-        false
+        self.slow_start
     }
 
     fn reads_one_way_delay(&self) -> bool {
@@ -327,6 +339,7 @@ impl Controller for DcLedbat {
         let (Some((source, micros)), Some(rtt)) = (sample(own.path, ack), own.path.rtt) else {
             return;
         };
+        let micros = flow.grain.seen(ack.newest_sent, micros);
         flow.on_delay(now, source, micros, self.tolerance_micros);
 
         let (q, srtt) = (flow.queueing(), rtt.smoothed);
@@ -380,6 +393,12 @@ impl Controller for DcLedbat {
             flow.end_period(now, self.periods);
             return set(probe.saved_bytes.max(path.cwnd_bytes as f64));
         }
+        if self.slow_start {
+            let left = fledbat::leaves_slow_start(path, flow.queueing(), self.rule.target);
+            if left.is_some() {
+                return left;
+            }
+        }
         let jitter = self.jitter * spread(path.id, flow.probes);
         let ret = self.ret.mul_f64(1.0 + jitter);
         if now.saturating_duration_since(flow.base_seen?) <= ret {
@@ -392,7 +411,13 @@ impl Controller for DcLedbat {
             saved_bytes,
         });
         self.bottlenecks.on_signal(now, path.id, Signal::Probe);
-        set(saved_bytes.min(self.init * path.mss_bytes as f64))
+        let cwnd_bytes = saved_bytes.min(self.init * path.mss_bytes as f64);
+        // A slow start that has gone on until now is over, or it would grow in the phase.
+        let ssthresh_bytes = (self.slow_start && path.in_slow_start()).then_some(cwnd_bytes);
+        Some(Change {
+            cwnd_bytes,
+            ssthresh_bytes,
+        })
     }
 
     fn increase(&mut self, own: Own<Flow>, ack: &Ack) -> f64 {

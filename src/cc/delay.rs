@@ -10,6 +10,8 @@ use std::time::Instant;
 
 use super::units::seconds_between;
 use super::Ack;
+use super::Param;
+use super::Settings;
 use crate::registry::PathId;
 use crate::registry::PathState;
 
@@ -40,6 +42,43 @@ pub(super) fn sample(path: &PathState, ack: &Ack) -> Option<(Source, i64)> {
     Some((Source::RoundTrip(path.way_back), micros))
 }
 
+/// The granularity of timestamps, for those of LEDBAT's relatives that a kernel of 1 ms had.
+pub(super) const GRAIN: Param = Param::time(
+    "grain",
+    [0.0, 0.0, 0.1],
+    "granularity of both ends' timestamps; 0 is as they come, 1ms as in TCP's of Linux 4.19",
+);
+
+/// Timestamps as two clocks would give them that tick every `micros`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Grain {
+    micros: i64,
+    /// When the sender's clock ticks.
+    epoch: Option<Instant>,
+}
+
+impl Grain {
+    /// From [`GRAIN`].
+    pub fn new(settings: &Settings) -> Grain {
+        Grain {
+            micros: (settings.get(GRAIN.name) * 1e6) as i64,
+            epoch: None,
+        }
+    }
+
+    /// The delay of a packet that was sent at `sent`: both its times are rounded down.
+    pub fn seen(&mut self, sent: Instant, micros: i64) -> i64 {
+        if self.micros <= 0 {
+            return micros;
+        }
+        let epoch = *self.epoch.get_or_insert(sent);
+        let since = sent.saturating_duration_since(epoch).as_micros();
+        let phase = (since % self.micros as u128) as i64;
+        let arrived = micros.saturating_add(phase);
+        arrived.saturating_sub(arrived.rem_euclid(self.micros))
+    }
+}
+
 /// The delay filter of one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Delay {
@@ -54,8 +93,15 @@ pub(super) struct Delay {
 
 impl Delay {
     /// Takes the sample of an ACK, if it gave one, and returns it in microseconds.
-    pub fn on_ack(&mut self, now: Instant, path: &PathState, ack: &Ack) -> Option<i64> {
+    pub fn on_ack(
+        &mut self,
+        now: Instant,
+        path: &PathState,
+        ack: &Ack,
+        grain: &mut Grain,
+    ) -> Option<i64> {
         let (source, micros) = sample(path, ack)?;
+        let micros = grain.seen(ack.newest_sent, micros);
         if self.source != Some(source) {
             *self = Delay {
                 source: Some(source),
@@ -111,7 +157,7 @@ mod tests {
             .iter()
             .map(|micros| {
                 path.one_way_delay_micros = Some(*micros);
-                delay.on_ack(now, path, &ack(now));
+                delay.on_ack(now, path, &ack(now), &mut Grain::default());
                 delay.queueing()
             })
             .collect()
@@ -129,6 +175,24 @@ mod tests {
                 close(*seen, expected);
             }
         }
+    }
+
+    #[test]
+    fn clocks_that_tick_round_both_times_down() {
+        let start = Instant::now();
+        let sent = |micros| start + Duration::from_micros(micros);
+        let mut grain = Grain {
+            micros: 1000,
+            epoch: None,
+        };
+        // Sent at 0 and 0.9 ms, both 20.3 ms on the way: from tick 0 to 20, and from 0 to 21.
+        assert_eq!(grain.seen(sent(0), 20_300), 20_000);
+        assert_eq!(grain.seen(sent(900), 20_300), 21_000);
+        // At 5.5 ms, to a clock that is 7 ms behind: 25.8 - 7 = 18.8 ms; ticks 5 and 18.
+        assert_eq!(grain.seen(sent(5500), 13_300), 13_000);
+        assert_eq!(grain.seen(sent(5500), -300), 0);
+        assert_eq!(grain.seen(sent(5500), -700), -1000);
+        assert_eq!(Grain::default().seen(sent(900), 20_300), 20_300);
     }
 
     #[test]
@@ -157,13 +221,13 @@ mod tests {
                 rtt_sample: Some(Duration::from_millis(rtt_ms)),
                 ..ack(now)
             };
-            delay.on_ack(now, path, &ack);
+            delay.on_ack(now, path, &ack, &mut Grain::default());
         }
         // 90 - 25 - 40 = 25 ms.
         close(delay.queueing(), 0.025);
         // Timestamps appear: another scale, so nothing of the old one counts.
         path.one_way_delay_micros = Some(-700);
-        delay.on_ack(now, path, &ack(now));
+        delay.on_ack(now, path, &ack(now), &mut Grain::default());
         close(delay.queueing(), 0.0);
     }
 
@@ -181,7 +245,7 @@ mod tests {
                     rtt_sample: Some(Duration::from_millis(rtt_ms)),
                     ..ack(now)
                 };
-                delay.on_ack(now, path, &ack);
+                delay.on_ack(now, path, &ack, &mut Grain::default());
                 close(delay.queueing(), 0.0);
             }
         }

@@ -43,7 +43,7 @@ pub const ENTRY: Entry = Entry {
          flows",
         UNCOUNTED,
     ],
-    params: &[re_entry::PARAM, start::PARAM],
+    params: &[re_entry::PARAM, start::PARAM, start::SSTHRESH],
     new: |_| boxed(Ewtcp(|paths| 1.0 / (paths * paths))),
 };
 

@@ -15,8 +15,12 @@
 //! queue stands N alpha delta/(zeta T) packets above the target (equation 6). With zeta = 1 that is
 //! a few packets for rates from 8 to 100 Mbit/s. A round trip takes at most half the window.
 
+use std::time::Instant;
+
 use super::boxed;
 use super::delay::Delay;
+use super::delay::Grain;
+use super::delay::GRAIN;
 use super::ledbat::TARGET;
 use super::reno;
 use super::units::packets;
@@ -29,6 +33,7 @@ use super::Param;
 use super::Round;
 use super::Settings;
 use super::Trace;
+use crate::registry::PathId;
 use crate::registry::PathState;
 use crate::registry::Registry;
 
@@ -48,7 +53,7 @@ pub const ENTRY: Entry = Entry {
         "zeta is 1: the paper gives no value",
         "a round trip takes at most half of the window",
     ],
-    params: &[TARGET, ALPHA, ZETA, INIT],
+    params: &[TARGET, ALPHA, ZETA, INIT, SLOW_START, GRAIN],
     new: |settings| boxed(Fledbat::new(settings)),
 };
 
@@ -72,6 +77,21 @@ pub(super) const INIT: Param = Param::packets(
     [2.0, 10.0, 10.0],
     "initial window; 10 as in the paper's kernel, LEDBAT has 2",
 );
+
+/// Whether a path begins by doubling.
+pub(super) const SLOW_START: Param = Param::choice(
+    "slow-start",
+    &["off", "on"],
+    "whether a path doubles until its queue is at the target or a packet is lost",
+);
+
+/// Ends the slow start of `path` where the queueing delay `q` is above `target`, both in seconds.
+pub(super) fn leaves_slow_start(path: &PathState, q: f64, target: f64) -> Option<Change> {
+    (path.in_slow_start() && q > target).then_some(Change {
+        cwnd_bytes: path.cwnd_bytes as f64,
+        ssthresh_bytes: Some(path.cwnd_bytes as f64),
+    })
+}
 
 /// The constants.
 #[derive(Clone, Copy, Debug)]
@@ -126,6 +146,7 @@ impl Guard {
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
     delay: Delay,
+    grain: Grain,
     guard: Guard,
 }
 
@@ -134,6 +155,8 @@ struct Flow {
 struct Fledbat {
     rule: Rule,
     init: f64,
+    slow_start: bool,
+    grain: Grain,
 }
 
 impl Fledbat {
@@ -141,6 +164,8 @@ impl Fledbat {
         Fledbat {
             rule: Rule::new(settings),
             init: settings.get("init"),
+            slow_start: settings.word(SLOW_START.name) == "on",
+            grain: Grain::new(settings),
         }
     }
 }
@@ -148,12 +173,19 @@ impl Fledbat {
 impl Controller for Fledbat {
     type Flow = Flow;
 
+    fn on_path_added(&mut self, _now: Instant, _id: PathId) -> Flow {
+        Flow {
+            grain: self.grain,
+            ..Flow::default()
+        }
+    }
+
     fn initial_window_packets(&self) -> Option<f64> {
         Some(self.init)
     }
 
     fn has_slow_start(&self) -> bool {
-        false
+        self.slow_start
     }
 
     fn reads_one_way_delay(&self) -> bool {
@@ -161,7 +193,13 @@ impl Controller for Fledbat {
     }
 
     fn on_sample(&mut self, own: Own<Flow>, ack: &Ack) {
-        own.flow.delay.on_ack(own.now, own.path, ack);
+        let Flow { delay, grain, .. } = own.flow;
+        delay.on_ack(own.now, own.path, ack, grain);
+    }
+
+    fn on_time(&mut self, own: Own<Flow>) -> Option<Change> {
+        leaves_slow_start(own.path, own.flow.delay.queueing(), self.rule.target)
+            .filter(|_| self.slow_start)
     }
 
     fn on_round(&mut self, own: Own<Flow>, _round: &Round) -> Option<Change> {
@@ -193,6 +231,7 @@ impl Controller for Fledbat {
 mod tests {
     use super::super::testing::*;
     use super::*;
+    use crate::registry::SSTHRESH_UNSET;
 
     fn rule() -> Rule {
         Rule::new(&Settings::defaults(ENTRY.params))
@@ -215,6 +254,31 @@ mod tests {
         let (n, c, t) = (2.0, 1000.0, 0.04);
         let excess = n * rule().alpha * rule().target / (rule().zeta * t);
         close(rule().step(n / (c * t), rule().target + excess / c), 0.0);
+    }
+
+    #[test]
+    fn a_slow_start_ends_at_the_target() {
+        let (now, id) = (Instant::now(), PathId(0));
+        let mut paths = paths(&[(40, 40)]);
+        paths.get_mut(id).unwrap().ssthresh_bytes = SSTHRESH_UNSET;
+        for (list, change) in [("slow-start=on", true), ("", false)] {
+            let controller = Fledbat::new(&settings(&ENTRY, list));
+            assert_eq!(controller.has_slow_start(), change);
+            let mut fledbat = joined(controller, &paths);
+            // 20 ms one way, then 119 and 121 ms: the target of 100 ms lies between.
+            for (micros, left) in [(20_000, false), (119_000, false), (121_000, true)] {
+                paths.get_mut(id).unwrap().one_way_delay_micros = Some(micros);
+                for _ in 0..4 {
+                    fledbat.on_sample(now, &paths, id, &ack(now));
+                }
+                let expected = Change {
+                    cwnd_bytes: 40_000.0,
+                    ssthresh_bytes: Some(40_000.0),
+                };
+                let expected = (left && change).then_some(expected);
+                assert_eq!(fledbat.on_time(now, &paths, id), expected);
+            }
+        }
     }
 
     #[test]

@@ -38,7 +38,7 @@ impl<'a, F> Own<'a, F> {
     }
 
     /// The same with what the controller keeps of each.
-    pub fn flows(&self) -> impl Iterator<Item = (Member<'a>, &F)> {
+    pub fn flows(&self) -> impl Iterator<Item = (Member<'a>, &F)> + Clone {
         self.members()
             .filter_map(|member| Some((member, self.flow_of(member.path.id)?)))
     }

@@ -29,19 +29,34 @@ pub struct Options {
     /// if another path is coupled with it. [`Choice::options`](super::Choice::options) knows
     /// whether the controller wants that.
     pub re_entry: bool,
+    /// The threshold at which a path's first slow start ends, in packets of its size as it begins;
+    /// none of 0. [`Choice::options`](super::Choice::options) knows what the controller says.
+    pub ssthresh_packets: u32,
     /// How paths begin, until their first slow start ends. [`Choice::options`](super::Choice::options)
     /// knows what the controller says.
     pub start: Start,
 }
 
-/// What the RFCs ask for: HyStart++, no re-entry, and a window that doubles.
+/// What the RFCs ask for: HyStart++, no re-entry, and a window that doubles without a threshold.
 impl Default for Options {
     fn default() -> Self {
         Options {
             hystart: true,
             re_entry: false,
+            ssthresh_packets: 0,
             start: Start::Slow,
         }
+    }
+}
+
+impl Options {
+    /// The window of a path that begins.
+    fn window(&self, mss_bytes: u64, initial_bytes: f64) -> PathWindow {
+        let mut window = PathWindow::new(initial_bytes);
+        if self.ssthresh_packets > 0 {
+            window.ssthresh_bytes = f64::from(self.ssthresh_packets) * mss_bytes as f64;
+        }
+        window
     }
 }
 
@@ -104,7 +119,8 @@ impl Group {
         let Some(path) = paths.get_mut(id) else {
             return;
         };
-        let mut window = PathWindow::new(self.initial_bytes(path.mss_bytes, initial_window_bytes));
+        let initial_bytes = self.initial_bytes(path.mss_bytes, initial_window_bytes);
+        let mut window = self.options.window(path.mss_bytes, initial_bytes);
         window.publish(path, self.controller.has_slow_start());
         self.paths.insert(id, window);
         self.controller.on_path_added(now, id);
@@ -335,7 +351,7 @@ impl Group {
             return;
         };
 
-        *window = PathWindow::new(window.initial_bytes);
+        *window = self.options.window(path.mss_bytes, window.initial_bytes);
         path.in_recovery = false;
         path.acked_since_loss_bytes = 0;
         path.acked_between_losses_bytes = 0;

@@ -6,6 +6,7 @@
 
 use super::binomial::Binomial;
 use super::binomial::Rule;
+use super::binomial::STEP;
 use super::boxed;
 use super::Entry;
 
@@ -25,8 +26,8 @@ pub const ENTRY: Entry = Entry {
         "b is 1, though the MPMTP paper wants a decrease below 1",
         "the increase is per round trip, as that of SQRT",
     ],
-    params: &[],
-    new: |_| boxed(Binomial::uncoupled(IIAD)),
+    params: &[STEP],
+    new: |settings| boxed(Binomial::uncoupled(IIAD, settings)),
 };
 
 /// k = 1, l = 0, alpha = 2, b = 1.

@@ -16,6 +16,7 @@
 
 use super::boxed;
 use super::delay::Delay;
+use super::delay::Grain;
 use super::reno;
 use super::units::packets;
 use super::Ack;
@@ -104,7 +105,8 @@ impl Controller for Ledbat {
     }
 
     fn on_sample(&mut self, own: Own<Delay>, ack: &Ack) {
-        own.flow.on_ack(own.now, own.path, ack);
+        own.flow
+            .on_ack(own.now, own.path, ack, &mut Grain::default());
     }
 
     fn increase(&mut self, own: Own<Delay>, ack: &Ack) -> f64 {

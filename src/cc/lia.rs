@@ -18,6 +18,8 @@
 //! without an RTT sample grows as Reno.
 
 use super::boxed;
+use super::counting;
+use super::counting::Counting;
 use super::members::members;
 use super::members::Member;
 use super::members::LEFT_OUT;
@@ -48,13 +50,18 @@ pub const ENTRY: Entry = Entry {
         "a path is long and fast (Coupled CUBIC fills it), or congestion must leave the bad \
                  path entirely (OLIA, BALIA)",
     deviations: &[LEFT_OUT],
-    params: &[re_entry::PARAM, start::PARAM],
-    new: |_| boxed(Lia),
+    params: &[
+        counting::PARAM,
+        re_entry::PARAM,
+        start::PARAM,
+        start::SSTHRESH,
+    ],
+    new: |settings| boxed(Lia(Counting::new(settings))),
 };
 
-/// The controller; all it needs is in the registry.
+/// The controller; all else that it needs is in the registry.
 #[derive(Debug)]
-pub struct Lia;
+struct Lia(Counting);
 
 /// What equation 2 takes from the paths.
 #[derive(Clone, Copy, Debug, Default)]
@@ -107,9 +114,9 @@ impl Controller for Lia {
         match own.path.rtt {
             Some(_) => {
                 let sums = Sums::of_members(own.members());
-                ack.acked_bytes as f64 * increase(&sums, packets(own.path))
+                self.0.bytes(ack) * increase(&sums, packets(own.path))
             }
-            None => reno::step(own.path, ack),
+            None => self.0.counted(reno::step(own.path, ack)),
         }
     }
 

@@ -17,6 +17,7 @@
 //! | `delay`               | queueing delay, one-way or from round trips                      |
 //! | `bottlenecks`         | which paths share one (DC-LEDBAT)                                |
 //! | `binomial`            | SQRT, IIAD and their coupled forms                               |
+//! | `counting`            | growth for each ACK, where ACKs are delayed                      |
 //! | `trace`               | what was decided                                                 |
 //!
 //! To add a controller: one file here, and one line in [`CONTROLLERS`].
@@ -24,6 +25,7 @@
 mod binomial;
 mod bottlenecks;
 mod careful_resume;
+mod counting;
 mod delay;
 mod flows;
 mod group;
@@ -124,12 +126,17 @@ impl Choice {
     pub fn options(&self) -> Options {
         let re_entry = re_entry::PARAM.name;
         let start = start::PARAM.name;
+        let ssthresh = start::SSTHRESH.name;
         Options {
             start: match self.settings().has(start) {
                 true => Start::named(self.settings().word(start)),
                 false => Start::Slow,
             },
             re_entry: self.settings().has(re_entry) && self.settings().word(re_entry) == "on",
+            ssthresh_packets: match self.settings().has(ssthresh) {
+                true => self.settings().get(ssthresh) as u32,
+                false => 0,
+            },
             ..Options::default()
         }
     }

@@ -55,7 +55,7 @@ pub const ENTRY: Entry = Entry {
         "the fast recovery over several paths is left out: QUIC acknowledges each path by \
          itself",
     ],
-    params: &[re_entry::PARAM, start::PARAM],
+    params: &[re_entry::PARAM, start::PARAM, start::SSTHRESH],
     new: |_| boxed(MpCubic),
 };
 

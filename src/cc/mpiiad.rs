@@ -3,6 +3,7 @@
 //! See [`Binomial`] for the equations and for the choice of delta.
 
 use super::binomial::Binomial;
+use super::binomial::STEP;
 use super::boxed;
 use super::iiad::IIAD;
 use super::re_entry;
@@ -25,8 +26,8 @@ pub const ENTRY: Entry = Entry {
          one flow; the decrease is IIAD's",
         "the increase is per round trip, as that of IIAD",
     ],
-    params: &[re_entry::PARAM, start::PARAM],
-    new: |_| boxed(Binomial::coupled(IIAD)),
+    params: &[STEP, re_entry::PARAM, start::PARAM, start::SSTHRESH],
+    new: |settings| boxed(Binomial::coupled(IIAD, settings)),
 };
 
 #[cfg(test)]

@@ -12,7 +12,7 @@
 //! | n             | `concave_alpha`     | packets | equation 12                                  |
 //! | L, l1, l2     | `linear_factor`     | 1       | equations 13 to 15                           |
 //! | B_r, b1, b2   | `balance`           | 1       | equations 17 to 21                           |
-//! | delta_r       | `delta`             | 1       | equations 22 to 30                           |
+//! | delta         | `delta`             | 1       | equations 22 to 30, one for all paths        |
 //! | k_ret         | `Rule::k_ret`       | 1       | retained on a loss; see below                |
 //! | RTT_min       | `Curve::rtt_rise`   | s       | RTT at which its increment was detected      |
 //! | RTT_max       | `Curve::rtt_loss`   | s       | RTT at the last loss                         |
@@ -74,8 +74,10 @@ pub const ENTRY: Entry = Entry {
          ends; B is at least 0.05",
         "an RTT increment is four samples above the minimum RTT by more than rise and its \
          rise_part-th part",
-        "delta is solved anew from equations 25 to 28, with means over loss epochs; equation \
-         30's RTT^2 has the wrong dimension",
+        "delta is solved anew from equations 25 to 29, one for all paths, with CUBIC's \
+         Reno-friendly region and means over loss epochs: in equation 30 B cancels and RTT^2 has \
+         the wrong dimension",
+        "a loss forgets the RTT samples, and those of its recovery do not count",
     ],
     params: &[
         Param::choice(
@@ -94,6 +96,11 @@ pub const ENTRY: Entry = Entry {
             &["linear", "double"],
             "how alpha grows beyond w_max",
         ),
+        Param::choice(
+            "linear",
+            &["frozen", "one"],
+            "alpha once the RTT has risen: as it was, or 1",
+        ),
         Param::time(
             "rise",
             [0.0001, 0.002, 1.0],
@@ -106,6 +113,7 @@ pub const ENTRY: Entry = Entry {
         ),
         re_entry::PARAM,
         start::PARAM,
+        start::SSTHRESH,
     ],
     new: |settings| boxed(MpMtp::new(settings)),
 };
@@ -145,6 +153,7 @@ impl MpMtp {
             rule: Rule {
                 k_ret: settings.get("k_ret"),
                 double: settings.word("convex") == "double",
+                linear_one: settings.word("linear") == "one",
                 rise: settings.get("rise"),
                 rise_part: settings.get("rise_part"),
             },
@@ -158,6 +167,10 @@ impl Controller for MpMtp {
     type Flow = Flow;
 
     fn on_sample(&mut self, own: Own<Flow>, ack: &Ack) {
+        // Until recovery ends, what is acked was sent before the loss and met its queue.
+        if own.path.in_recovery {
+            return;
+        }
         if let (Some(sample), Some(rtt)) = (ack.rtt_sample, own.path.rtt) {
             let (sample, base) = (secs(sample), secs(rtt.min));
             own.flow.curve.on_sample(&self.rule, sample, base);
@@ -180,9 +193,10 @@ impl Controller for MpMtp {
         }
         own.flow.curve.on_round(&self.rule, packets(own.path));
         if self.fair {
-            let all = own.flows().map(|(member, flow)| (member, &flow.epochs));
-            let d = 1.0 - self.rule.k_ret;
-            own.flow.delta = delta(&own.flow.epochs, own.flow.balance, d, all);
+            let all = own
+                .flows()
+                .map(|(member, flow)| (member, &flow.epochs, flow.balance));
+            own.flow.delta = delta(1.0 - self.rule.k_ret, all);
         }
         None
     }
@@ -284,6 +298,24 @@ mod tests {
     }
 
     #[test]
+    fn linear_growth_begins_with_alpha_as_it_was_or_with_1() {
+        let now = Instant::now();
+        let id = PathId(0);
+        for (text, gained) in [("fair=off", 1000.0), ("fair=off,linear=one", 1000.0 / 70.0)] {
+            let mut list = paths(&[(100, 100)]);
+            let mut mpmtp = joined(text);
+            // A loss at 160 ms and 100 packets: 70 are left, alpha = 70.
+            sample(&mut mpmtp, &list, 160, 4);
+            mpmtp.decrease(now, &list, id);
+            list.get_mut(id).unwrap().cwnd_bytes = 70_000;
+            // The rise at 130 ms: L = 1 there. 70/70 packets of 1000 bytes for an acked one; 1/70.
+            sample(&mut mpmtp, &list, 130, 4);
+            let step = mpmtp.increase(now, &list, id, &ack(now));
+            about(step, gained, 1e-6);
+        }
+    }
+
+    #[test]
     fn an_rtt_increment_ends_slow_start() {
         let now = Instant::now();
         let mut list = paths(&[(40, 100)]);
@@ -316,6 +348,89 @@ mod tests {
         // which enters convex: alpha = 1. w- = 100, alpha- = 1:
         // 0.3 * 10^4 * (0.4 * 3.7/1.2/0.1)^(1/3) / (2000)^(4/3) = 3000 * 2.3104/25198 = 0.27507.
         about(mpmtp.flows.get(id).unwrap().delta, 0.27507, 1e-3);
+    }
+
+    /// Two loss epochs at the window that path `id` has, growing by one packet per round trip.
+    fn two_epochs(mpmtp: &mut Flows<MpMtp>, paths: &Registry, id: PathId) {
+        let now = Instant::now();
+        for _ in 0..2 {
+            mpmtp.increase(now, paths, id, &ack(now));
+            mpmtp.decrease(now, paths, id);
+        }
+        mpmtp.increase(now, paths, id, &ack(now));
+    }
+
+    #[test]
+    fn one_delta_for_all_paths_lets_b_act() {
+        let now = Instant::now();
+        let (a, b) = (PathId(0), PathId(1));
+        let mut list = paths(&[(100, 100), (100, 100)]);
+        let mut mpmtp = joined("fair=on");
+        mpmtp.on_path_added(now, b);
+        for id in [a, b] {
+            two_epochs(&mut mpmtp, &list, id);
+        }
+        // p = 0.01 and 0.03: B = 1.5 and 0.5.
+        list.get_mut(a).unwrap().acked_between_losses_bytes = 100_000;
+        list.get_mut(b).unwrap().acked_since_loss_bytes = 33_333;
+        for id in [b, a, b] {
+            mpmtp.on_round(now, &list, id, &round(100));
+        }
+        // w- = 100, alpha- = 1 on both. The best single flow is on b, where B is least:
+        // 0.3 * 10^4/(1 * 0.5) * (0.4 * 3.7/1.2/0.1)^(1/3) / 2000^(4/3) = 6000 * 2.3104/25198 = 0.5501.
+        for id in [a, b] {
+            about(mpmtp.flows.get(id).unwrap().delta, 0.5501, 1e-3);
+        }
+        // What is gained differs by B alone: 1.5 to 0.5 at the same alpha.
+        for id in [a, b] {
+            mpmtp.flows.get_mut(id).unwrap().curve.alpha = 1.0;
+        }
+        let gained = [a, b].map(|id| mpmtp.increase(now, &list, id, &ack(now)));
+        about(gained[0] / gained[1], 3.0, 1e-3);
+    }
+
+    #[test]
+    fn delta_follows_reno_where_cubic_does() {
+        let now = Instant::now();
+        let id = PathId(0);
+        let list = paths(&[(10, 20)]);
+        let mut mpmtp = joined("fair=on");
+        two_epochs(&mut mpmtp, &list, id);
+        mpmtp.on_round(now, &list, id, &round(20));
+        // The cubic law: 0.3 * 100 * (1.23333/0.02)^(1/3) / 500^(4/3) = 30 * 3.951/3968 = 0.0299.
+        // Reno's sqrt(1.5/p) is above it: 1.5 * 0.3 * (500/500)^2 / (1 * 1) = 0.45.
+        about(mpmtp.flows.get(id).unwrap().delta, 0.45, 1e-3);
+    }
+
+    #[test]
+    fn the_queue_of_before_a_loss_does_not_end_the_climb() {
+        let now = Instant::now();
+        let id = PathId(0);
+        let mut list = paths(&[(100, 100)]);
+        let mut mpmtp = joined("fair=off");
+        let profile = |mpmtp: &Flows<MpMtp>| mpmtp.flows.get(id).unwrap().curve.profile;
+        sample(&mut mpmtp, &list, 100, 4);
+        // The queue fills until a packet is lost at 180 ms.
+        sample(&mut mpmtp, &list, 180, 4);
+        assert_eq!(profile(&mpmtp), Profile::Linear);
+        mpmtp.decrease(now, &list, id);
+        about(
+            mpmtp.flows.get(id).unwrap().curve.rtt_loss.unwrap(),
+            0.18,
+            1e-9,
+        );
+
+        // Until recovery ends, ACKs are of packets that were sent before the loss.
+        list.get_mut(id).unwrap().in_recovery = true;
+        sample(&mut mpmtp, &list, 180, 8);
+        assert_eq!(profile(&mpmtp), Profile::Concave);
+        // After it, four new samples are what counts: 100 ms, then 140 ms.
+        list.get_mut(id).unwrap().in_recovery = false;
+        sample(&mut mpmtp, &list, 140, 3);
+        sample(&mut mpmtp, &list, 100, 1);
+        assert_eq!(profile(&mpmtp), Profile::Concave);
+        sample(&mut mpmtp, &list, 140, 4);
+        assert_eq!(profile(&mpmtp), Profile::Linear);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! See [`Binomial`] for the equations and for the choice of delta.
 
 use super::binomial::Binomial;
+use super::binomial::STEP;
 use super::boxed;
 use super::re_entry;
 use super::sqrt::SQRT;
@@ -25,8 +26,8 @@ pub const ENTRY: Entry = Entry {
          one flow; the decrease is SQRT's",
         "the increase is per round trip, as that of SQRT",
     ],
-    params: &[re_entry::PARAM, start::PARAM],
-    new: |_| boxed(Binomial::coupled(SQRT)),
+    params: &[STEP, re_entry::PARAM, start::PARAM, start::SSTHRESH],
+    new: |settings| boxed(Binomial::coupled(SQRT, settings)),
 };
 
 #[cfg(test)]

@@ -23,6 +23,8 @@
 //! packets, not one. Slow start is left alone (the draft sets ssthresh to one packet when N > 1).
 
 use super::boxed;
+use super::counting;
+use super::counting::Counting;
 use super::members::members;
 use super::members::Member;
 use super::members::LEFT_OUT;
@@ -57,13 +59,18 @@ pub const ENTRY: Entry = Entry {
          window is two packets",
         LEFT_OUT,
     ],
-    params: &[re_entry::PARAM, start::PARAM],
-    new: |_| boxed(Olia),
+    params: &[
+        counting::PARAM,
+        re_entry::PARAM,
+        start::PARAM,
+        start::SSTHRESH,
+    ],
+    new: |settings| boxed(Olia(Counting::new(settings))),
 };
 
-/// The controller; all it needs is in the registry.
+/// The controller; all else that it needs is in the registry.
 #[derive(Debug)]
-pub struct Olia;
+struct Olia(Counting);
 
 /// l_r = max(bytes acked between the last two losses, bytes acked since the last).
 fn loss_interval_bytes(path: &PathState) -> u64 {
@@ -156,7 +163,7 @@ impl Controller for Olia {
         let sum_rate = sum_rate(own.members());
         let per_packet = increase(packets(own.path), member.rtt, sum_rate, alpha);
         // Packets per packet is bytes per byte.
-        ack.acked_bytes as f64 * per_packet
+        self.0.bytes(ack) * per_packet
     }
 
     fn decrease(&mut self, own: Own<()>) -> f64 {

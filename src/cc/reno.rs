@@ -9,6 +9,7 @@
 //! | SMSS   | `mss_bytes`  | bytes | RFC 5681 |
 
 use super::boxed;
+use super::start;
 use super::Ack;
 use super::Controller;
 use super::Entry;
@@ -27,7 +28,7 @@ pub const ENTRY: Entry = Entry {
                surely share no bottleneck",
     avoid_when: "paths may share a bottleneck: n paths take n shares of it",
     deviations: &[],
-    params: &[],
+    params: &[start::SSTHRESH],
     new: |_| boxed(Reno),
 };
 

@@ -81,7 +81,8 @@ mod tests {
 
     /// A controller that has nothing but shares.
     fn shares(paths: &Registry) -> Flows<Binomial> {
-        joined(Binomial::coupled(IIAD), paths)
+        let settings = settings(&super::super::mpiiad::ENTRY, "");
+        joined(Binomial::coupled(IIAD, &settings), paths)
     }
 
     fn share(shares: &Flows<Binomial>, id: u64) -> Share {

@@ -5,6 +5,7 @@
 
 use super::binomial::Binomial;
 use super::binomial::Rule;
+use super::binomial::STEP;
 use super::boxed;
 use super::Entry;
 
@@ -20,11 +21,11 @@ pub const ENTRY: Entry = Entry {
     avoid_when: "capacity changes fast, or queues are short: it gives way slowly",
     deviations: &[
         "a loss in slow start halves the window, as Reno's",
-        "the increase is per round trip; as printed by the MPMTP paper, per ACK, the window \
-         would not follow sqrt(2/p)",
+        "the increase is per round trip; as printed by the MPMTP paper, per ACK (step=ack), the \
+         window does not follow sqrt(2/p)",
     ],
-    params: &[],
-    new: |_| boxed(Binomial::uncoupled(SQRT)),
+    params: &[STEP],
+    new: |settings| boxed(Binomial::uncoupled(SQRT, settings)),
 };
 
 /// k = l = 1/2, alpha = 1, b = 1/2.

@@ -63,6 +63,14 @@ pub const PARAM: Param = Param::choice(
     "how a path begins: by rounds that quadruple while there is room, by doubling, by a jump, by its RTT",
 );
 
+/// The slow-start threshold that a path begins with, of controllers that go by losses
+/// ([`Options::ssthresh_packets`](super::Options::ssthresh_packets)).
+pub const SSTHRESH: Param = Param::packets(
+    "ssthresh",
+    [0.0, 0.0, 1e6],
+    "slow-start threshold that a path begins with; 0 is none, as RFC 9002 has it",
+);
+
 /// How paths begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Start {

@@ -4,6 +4,9 @@ from ..figures import Bar, Bars, Figure
 
 TITLE = "MPCOA: multi-parameter comprehensive optimized algorithm for MPTCP"
 
+SUMMARY = ("MPCOA chooses path manager, controller and buffer together from measurements over up to eight paths. It is said that "
+           "buffers far below the usual rule suffice, and which controller is ahead.")
+
 _NAMES = (("uncoupled-cubic", "CUBIC"), ("uncoupled-reno", "Reno"), ("scalable", "Scalable"), ("vegas", "Vegas"),
           ("olia", "OLIA"), ("hybla", "Hybla"))
 

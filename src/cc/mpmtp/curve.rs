@@ -6,8 +6,9 @@
 //! | convex  | at first; at w_max; after linear above it | from 1, more each round | 1        | RTT rises: linear                 |
 //! | linear  | RTT rises                                | as it was                | 1 to 1/w | a round without a rise            |
 //!
-//! A loss ends any of them, and w_max = w, w = k_ret w. The samples of before the loss stay in the
-//! filter. In slow start, the rise ends that too.
+//! A loss ends any of them, and w_max = w, w = k_ret w. The samples of before the loss, and of the
+//! recovery after it, are forgotten: they are of the queue that overflowed, and would end the climb
+//! before it began. In slow start, the rise ends that too.
 //!
 //! *Concave* (figure 11 is missing): alpha(w) = alpha_max - (w^2 - (k_ret w_max)^2)/n, alpha_max =
 //! k_ret w_max. With equation 12's n it is alpha_max at k_ret w_max and alpha_min = 1 at w_max.
@@ -17,7 +18,10 @@
 //! *Linear.* Equation 13 lacks "- RTT_min", equation 14 prints RTT for RTT_max, and 1/w is assigned to
 //! L_max twice. With L = l1/(l2 + RTT - RTT_min), L_max = 1 and L_min = 1/w: at RTT_min, l1/l2 = L_max;
 //! at RTT_max, l1/(l2 + R) with R = RTT_max - RTT_min is R L_min L_max/(R L_min + R (L_max - L_min)) =
-//! L_min. alpha is frozen on entry. Before the first loss there is no RTT_max: L = 1.
+//! L_min. alpha is frozen on entry, or is 1: the text wants "the increasing parameter" to decrease
+//! gradually, which alpha L does with either, and calls alpha = 1 "the linear increment". With alpha
+//! frozen, growth goes from alpha down to alpha/w, which a concave climb that meets a queue enters
+//! with tens of packets a round trip; with 1, from 1 to 1/w (`linear=one`). Before the first loss there is no RTT_max: L = 1.
 //!
 //! *An RTT increment* is not defined: here the least of the last four samples exceeds the minimum RTT
 //! by more than max(`rise`, a `rise_part`th of it). A round trip below that ends the linear profile.
@@ -61,6 +65,8 @@ pub struct Rule {
     pub k_ret: f64,
     /// Convex growth doubles.
     pub double: bool,
+    /// alpha is 1 in the linear profile.
+    pub linear_one: bool,
     /// What the RTT must rise by, seconds, and as a fraction of the minimum.
     pub rise: f64,
     pub rise_part: f64,
@@ -125,6 +131,9 @@ impl Curve {
             self.rose = true;
             if self.profile != Profile::Linear {
                 self.enter(Profile::Linear);
+                if rule.linear_one {
+                    self.alpha = 1.0;
+                }
                 self.rtt_rise = current;
             }
         }
@@ -171,6 +180,8 @@ impl Curve {
     pub fn on_loss(&mut self, rule: &Rule, w: f64) {
         self.w_max = w;
         self.rtt_loss = self.rtt();
+        self.seen = 0;
+        self.rose = false;
         self.enter(Profile::Concave);
         self.alpha = concave_alpha(rule.k_ret * w, w, rule.k_ret);
     }

@@ -2,12 +2,17 @@
 //!
 //! In equilibrium (1-p) delta B alpha-/w- = p d w-, so p = delta B alpha-/(d w-^2) (equation
 //! 26 prints w_T for w_r). CUBIC has [C(4-b)/(4b) (rtt/p)^3]^(1/4) (equation 28 lost the cube on p),
-//! and the sum of w-/rtt must be the best CUBIC path's (25). Solved for delta,
-//! `delta_r = d w-_r^2 max_s[(C(4-b)/(4b rtt_s))^(1/3)] / (alpha-_r B_r (sum w-_s/rtt_s)^(4/3))`.
-//! Equation 30 prints RTT^2 inside the root; only 1/RTT has the right dimension and gives one path
-//! CUBIC's window. The means are those of the last complete loss epoch: with the instantaneous alpha,
-//! delta alpha would be constant and the curves would vanish. Before two epochs delta is 1/N. It lies
-//! within [0.01, 1] and plays no part in slow start.
+//! or Reno's sqrt(1.5/p) where that is more, and the sum of w-/rtt must be the best such path's (25).
+//! Equation 29 has p, and with it w-^2, alpha- and B, inside the maximum. Solved for one delta of all
+//! paths, as LIA's a is, it is the greater of
+//! `max_s[d w-_s^2 (C(4-b)/(4b rtt_s))^(1/3)/(alpha-_s B_s)] / (sum w-_s/rtt_s)^(4/3)` and
+//! `max_s[1.5 d (w-_s/rtt_s)^2/(alpha-_s B_s)] / (sum w-_s/rtt_s)^2`.
+//! Equation 30 prints delta_r with the path's own w-^2, alpha- and B: then B cancels in the increase,
+//! and every division between the paths is an equilibrium. It also prints RTT^2 inside the root; only
+//! 1/RTT has the right dimension and gives one path CUBIC's window. The means are those of the last
+//! complete loss epoch: with the instantaneous alpha, delta alpha would be constant and the curves
+//! would vanish. Paths of fewer than two epochs are in the sum alone; without any other delta is 1/N.
+//! It lies within [0.01, 1] and plays no part in slow start.
 
 use super::super::cubic;
 use super::super::members::Member;
@@ -15,14 +20,11 @@ use super::super::members::Member;
 /// The bounds of delta.
 const DELTA: [f64; 2] = [0.01, 1.0];
 
+/// Reno's window is sqrt(this/p), the lower bound of CUBIC's.
+const RENO: f64 = 1.5;
+
 /// Loss epochs before delta means anything.
 const MIN_EPOCHS: u32 = 2;
-
-/// delta of a path (equations 25 to 30, corrected): `best` is max_s[(C(4-b)/(4b rtt_s))^(1/3)],
-/// `sum` is sum(w-_s/rtt_s).
-fn corrected(d: f64, mean: &Means, balance: f64, best: f64, sum: f64) -> f64 {
-    d * mean.w * mean.w * best / (mean.alpha * balance * sum.powf(4.0 / 3.0))
-}
 
 /// (C (4-b)/(4b rtt))^(1/3): CUBIC's rate is this^(3/4) p^(-3/4).
 fn cubic_factor(rtt: f64) -> f64 {
@@ -90,23 +92,41 @@ impl Epochs {
     }
 }
 
-/// delta of the path that has the epochs `own` and the B `balance`, and gives up the fraction `d` on a
-/// loss; `members` are all paths with their epochs.
+/// What one path contributes to delta.
+#[derive(Clone, Copy, Debug)]
+struct Term {
+    /// w-^2/(alpha- B): 1/p but for delta and d.
+    square: f64,
+    rtt: f64,
+}
+
+/// delta of paths whose rates are `sum` together, of the fraction `d` that is given up on a loss.
+fn corrected(d: f64, terms: impl Iterator<Item = Term>, sum: f64) -> f64 {
+    terms.fold(0.0, |delta: f64, term| {
+        let cubic = d * term.square * cubic_factor(term.rtt) / sum.powf(4.0 / 3.0);
+        let reno = RENO * d * term.square / (term.rtt * sum).powi(2);
+        delta.max(cubic).max(reno)
+    })
+}
+
+/// delta of all paths: `members` with their epochs and B, giving up the fraction `d` on a loss.
 pub fn delta<'a>(
-    own: &Epochs,
-    balance: f64,
     d: f64,
-    members: impl Iterator<Item = (Member<'a>, &'a Epochs)>,
+    members: impl Iterator<Item = (Member<'a>, &'a Epochs, f64)> + Clone,
 ) -> f64 {
-    let (mut best, mut sum, mut count) = (0.0_f64, 0.0, 0.0);
-    for (member, epochs) in members {
-        best = best.max(cubic_factor(member.rtt));
-        sum += epochs.mean_window(&member) / member.rtt;
-        count += 1.0;
-    }
-    match own.means.filter(|_| own.complete >= MIN_EPOCHS) {
-        Some(means) => corrected(d, &means, balance, best, sum).clamp(DELTA[0], DELTA[1]),
-        None => 1.0 / f64::max(count, 1.0),
+    let rate =
+        |(member, epochs, _): (Member, &Epochs, f64)| epochs.mean_window(&member) / member.rtt;
+    let sum: f64 = members.clone().map(rate).sum();
+    let terms = members.clone().filter_map(|(member, epochs, balance)| {
+        let means = epochs.means.filter(|_| epochs.complete >= MIN_EPOCHS)?;
+        Some(Term {
+            square: means.w * means.w / (means.alpha * balance),
+            rtt: member.rtt,
+        })
+    });
+    match terms.clone().next() {
+        Some(_) => corrected(d, terms, sum).clamp(DELTA[0], DELTA[1]),
+        None => 1.0 / f64::max(members.count() as f64, 1.0),
     }
 }
 
@@ -120,15 +140,29 @@ mod tests {
         // Equilibrium: p = delta B alpha/(d w^2). Take rtt 0.1, alpha = 20, B = 1, d = 0.3, and w =
         // 187.4, CUBIC's at p = 1e-4 (1.05382 * (0.1/1e-4)^0.75 = 1.05382 * 177.83 = 187.4).
         let w = 1.233_333_f64.powf(0.25) * 1000_f64.powf(0.75);
-        let means = Means { w, alpha: 20.0 };
-        let delta = corrected(0.3, &means, 1.0, cubic_factor(0.1), w / 0.1);
-        let p = delta * 20.0 / (0.3 * w * w);
-        about(p, 1e-4, 1e-5);
-        // B = 1.5 alone must not change the window: delta B stays.
-        let moved = corrected(0.3, &means, 1.5, cubic_factor(0.1), w / 0.1);
-        about(moved * 1.5, delta, 1e-9);
+        let term = |w: f64, balance: f64| Term {
+            square: w * w / (20.0 * balance),
+            rtt: 0.1,
+        };
+        let delta = |terms: &[Term], sum| corrected(0.3, terms.iter().copied(), sum);
+        let one = delta(&[term(w, 1.0)], w / 0.1);
+        about(one * 20.0 / (0.3 * w * w), 1e-4, 1e-5);
         // Two equal paths: the sum doubles, so delta falls by 2^(4/3).
-        let halves = corrected(0.3, &means, 1.0, cubic_factor(0.1), 2.0 * w / 0.1);
-        about(halves, delta / 2_f64.powf(4.0 / 3.0), 1e-9);
+        let halves = delta(&[term(w, 1.0); 2], 2.0 * w / 0.1);
+        about(halves, one / 2_f64.powf(4.0 / 3.0), 1e-9);
+        // B of 1.5 and 0.5: the path of the lesser B could have had the most, alone.
+        let moved = delta(&[term(w, 1.5), term(w, 0.5)], 2.0 * w / 0.1);
+        about(moved, 2.0 * halves, 1e-9);
+    }
+
+    #[test]
+    fn where_cubic_follows_reno_so_does_delta() {
+        // rtt 0.02, alpha = B = 1, d = 0.5, p = 0.015: Reno has sqrt(1.5/0.015) = 10 packets, the
+        // cubic law 1.0538 (0.02/0.015)^0.75 = 1.3. p = delta/(d w^2), so delta = 0.015 * 0.5 * 100.
+        let term = Term {
+            square: 100.0,
+            rtt: 0.02,
+        };
+        about(corrected(0.5, [term].into_iter(), 500.0), 0.75, 1e-9);
     }
 }

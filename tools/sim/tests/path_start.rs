@@ -137,3 +137,18 @@ fn a_known_path_begins_with_more() {
     assert!(known > 1.3 * cold, "{known} bytes, {cold} without");
     assert_eq!(other, cold);
 }
+
+/// A client that asks later does so when the second path is there: both begin together.
+#[test]
+fn a_first_request_waits_for_the_other_paths() {
+    let bytes = |rest: &str, seconds: &str| {
+        let scenario = format!("duration = '{seconds} s'\n{}", two_links("", rest));
+        let outcome = run(&scenario, 1);
+        assert_eq!(outcome.failure, None);
+        outcome.metrics["flow.f.delivered_bytes"]
+    };
+    // The handshake takes 40 ms; with 500 ms more nothing comes for 540 ms and a round trip.
+    assert!(bytes("", "0.5") > 100_000.0);
+    assert_eq!(bytes("first_request = '500 ms'", "0.5"), 0.0);
+    assert!(bytes("first_request = '500 ms'", "1.5") > 1_000_000.0);
+}

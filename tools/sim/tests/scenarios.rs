@@ -207,6 +207,42 @@ fn errors_name_the_line_and_say_what_to_write() {
             16,
             "within the duration",
         ),
+        (
+            "\"lte\"]\n",
+            "\"lte\"]\nssthresh = \"20\"\n",
+            16,
+            "write one like \"20 packets\"",
+        ),
+        (
+            "\"lte\"]\n",
+            "\"lte\"]\nssthresh = \"20 packets\"\n",
+            16,
+            "ssthresh is ssthresh=20 of a controller that has it",
+        ),
+        (
+            "\"lte\"]\n",
+            "\"lte\"]\ncc = \"balia\"\nack_packets = \"2 packets\"\n",
+            17,
+            "balia has no parameter \"ack_packets\"",
+        ),
+        (
+            "\"lte\"]\n",
+            "\"lte\"]\ncc = \"lia\"\nack_packets = \"17 packets\"\n",
+            17,
+            "(1 to 16)",
+        ),
+        (
+            "\"lte\"]\n",
+            "\"lte\"]\ncc = \"lia\"\ntimestamps = \"1 ms\"\n",
+            17,
+            "lia has no parameter \"grain\"",
+        ),
+        (
+            "\"lte\"]\n",
+            "\"lte\"]\ndirection = \"up\"\nfirst_request = \"1 s\"\n",
+            17,
+            "of a client that downloads",
+        ),
         ("expected = \"e\"\n", "", 1, "missing field `expected`"),
         ("question = \"q\"", "question = \"q", 1, ""),
     ] {
@@ -347,6 +383,20 @@ fn what_ours_add_is_off_where_the_controller_has_it() {
         assert_eq!(controller(cc, &format!("{key} = false")), off);
         assert_eq!(controller(cc, &format!("{key} = true")), cc);
         assert_eq!(controller(cc, ""), cc);
+    }
+    for (cc, keys, expected) in [
+        (
+            "lia",
+            "ssthresh = \"330 packets\"\nack_packets = \"2 packets\"\nre_entry = false",
+            "lia:re-entry=off,ssthresh=330,ack_packets=2",
+        ),
+        (
+            "dc-ledbat:ret=10s",
+            "timestamps = \"1 ms\"",
+            "dc-ledbat:ret=10s,grain=1000us",
+        ),
+    ] {
+        assert_eq!(controller(cc, &format!("cc = \"{cc}\"\n{keys}")), expected);
     }
     let both = "re_entry = false\nfast_start = false";
     assert_eq!(controller("lia", both), "lia:re-entry=off,start=slow");

@@ -9,6 +9,7 @@ use mpq_wire::model::QueueLimit;
 use mpq_wire::model::Trace;
 
 use super::load::KeyPath;
+use super::with_parameter;
 use super::Direction;
 use super::End;
 use super::Flow;
@@ -219,6 +220,14 @@ fn check_flow(scenario: &Scenario, flow: &Flow, i: usize) -> Result<(), Problem>
     if let Err(reason) = quiche::check_cc_algorithm_name(&flow.cc) {
         ensure(false, at("cc"), || reason.to_string())?;
     }
+    for (key, parameter) in flow.cc_keys() {
+        let with = with_parameter(&flow.cc, &parameter);
+        if let Err(reason) = quiche::check_cc_algorithm_name(&with) {
+            ensure(false, at(key), || {
+                format!("{key} is {parameter} of a controller that has it: {reason}")
+            })?;
+        }
+    }
     let cc_name = flow.cc.split(':').next().unwrap_or_default();
     let is_silent = cc_name
         .parse::<quiche::CongestionControlAlgorithm>()
@@ -251,6 +260,11 @@ fn check_flow(scenario: &Scenario, flow: &Flow, i: usize) -> Result<(), Problem>
         flow.direction == Way::Down || flow.requests.is_none(),
         at("direction"),
         || "requests go down only: the server sends the responses".into(),
+    )?;
+    ensure(
+        flow.first_request.is_none() || (flow.direction == Way::Down && flow.dash.is_none()),
+        at("first_request"),
+        || "first_request is of a client that downloads: direction down, and no dash".into(),
     )?;
     ensure(
         flow.direction == Way::Down || flow.dash.is_none(),

@@ -36,6 +36,7 @@ pub use load::Case;
 pub use load::Document;
 pub use load::ScenarioError;
 pub use outages::Outages;
+pub use quantity::Packets;
 pub use quantity::Share;
 pub use quantity::Size;
 pub use quantity::Text;
@@ -249,6 +250,20 @@ pub struct Flow {
     /// of `cc` that have it.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub fast_start: bool,
+    /// Slow-start threshold that each path begins with: `ssthresh` of `cc`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssthresh: Option<Text<Packets>>,
+    /// Packets of an ACK that the controller counts once, as Linux' do where receivers delay ACKs:
+    /// `ack_packets` of `cc`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ack_packets: Option<Text<Packets>>,
+    /// Granularity of the timestamps that delays are measured by: `grain` of `cc`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timestamps: Option<Text<Time>>,
+    /// How long after the handshake the client asks for the first time, so that other paths are
+    /// there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_request: Option<Text<Time>>,
     /// What the sender's congestion controller derives its decisions from becomes a series and
     /// metrics.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -407,21 +422,48 @@ fn is_yes(value: &bool) -> bool {
 }
 
 impl Flow {
-    /// `cc` as the transport takes it, with `re_entry` and `fast_start`.
+    /// `cc` as the transport takes it: with `re_entry` and `fast_start` where it has them, and with
+    /// the keys that set parameters of it.
     pub fn controller(&self) -> String {
         let mut cc = self.cc.clone();
         for (wanted, off) in [
             (self.re_entry, "re-entry=off"),
             (self.fast_start, "start=slow"),
         ] {
-            let separator = if cc.contains(':') { ',' } else { ':' };
-            let without = format!("{cc}{separator}{off}");
+            let without = with_parameter(&cc, off);
             if !wanted && quiche::check_cc_algorithm_name(&without).is_ok() {
                 cc = without;
             }
         }
+        for (_, parameter) in self.cc_keys() {
+            cc = with_parameter(&cc, &parameter);
+        }
         cc
     }
+
+    /// The keys that set a parameter of `cc`, with what they set.
+    pub(crate) fn cc_keys(&self) -> Vec<(&'static str, String)> {
+        let packets = |n: &Text<Packets>| n.value.0.to_string();
+        let micros = |time: &Text<Time>| format!("{}us", time.value.0.as_micros());
+        let keys = [
+            ("ssthresh", "ssthresh", self.ssthresh.as_ref().map(packets)),
+            (
+                "ack_packets",
+                "ack_packets",
+                self.ack_packets.as_ref().map(packets),
+            ),
+            ("timestamps", "grain", self.timestamps.as_ref().map(micros)),
+        ];
+        keys.into_iter()
+            .filter_map(|(key, parameter, value)| Some((key, format!("{parameter}={}", value?))))
+            .collect()
+    }
+}
+
+/// A controller's name, maybe with parameters, and one more.
+pub(crate) fn with_parameter(cc: &str, parameter: &str) -> String {
+    let separator = if cc.contains(':') { ',' } else { ':' };
+    format!("{cc}{separator}{parameter}")
 }
 
 fn one_seed() -> Vec<u64> {

@@ -108,6 +108,24 @@ impl FromStr for Size {
     }
 }
 
+/// A number of packets: `"2 packets"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packets(pub u32);
+
+impl FromStr for Packets {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Packets, String> {
+        let number = text
+            .strip_suffix("packets")
+            .or_else(|| text.strip_suffix("packet"));
+        let number = number.and_then(|number| number.trim_end().parse().ok());
+        number.filter(|n| *n > 0).map(Packets).ok_or_else(|| {
+            format!("\"{text}\" is no number of packets: write one like \"20 packets\"")
+        })
+    }
+}
+
 /// A share: `"0.5 %"`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share(pub f64);

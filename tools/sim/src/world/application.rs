@@ -63,7 +63,12 @@ impl World<'_> {
         }
         let mut next = NEVER;
         if host.is_client {
-            state.established.get_or_insert(self.now);
+            if state.established.is_none() {
+                let lead = flow.first_request.as_ref();
+                let lead = lead.map_or(Duration::ZERO, |lead| lead.value.0);
+                state.next_request = self.now + lead.as_nanos() as Nanos;
+                state.established = Some(self.now);
+            }
             let (paths, ends) = (&mut state.paths, &state.ends);
             next = paths.step(&mut host.quic, ends, self.base, self.now);
         }
