@@ -159,6 +159,7 @@ table_of_files! {
         fledbat,
         sqrt,
         iiad,
+        bbr,
         ewtcp,
         ewtcp_printed,
         coupled,
