@@ -8,7 +8,11 @@ use super::members::members;
 use super::members::Member;
 use super::Ack;
 use super::Change;
+use super::Control;
 use super::Controller;
+use super::Flight;
+use super::Loss;
+use super::RateSample;
 use super::Round;
 use super::Trace;
 use crate::path_map::PathMap;
@@ -67,6 +71,26 @@ pub trait AnyController: fmt::Debug + Send + Sync {
     fn has_slow_start(&self) -> bool;
     /// [`Controller::reads_one_way_delay`].
     fn reads_one_way_delay(&self) -> bool;
+    /// [`Controller::is_model`].
+    fn is_model(&self) -> bool;
+    /// [`Controller::on_model`].
+    fn on_model(
+        &mut self,
+        now: Instant,
+        paths: &Registry,
+        id: PathId,
+        ack: &Ack,
+        rate: Option<&RateSample>,
+    ) -> Option<Control>;
+    /// [`Controller::on_lost`].
+    fn on_lost(
+        &mut self,
+        now: Instant,
+        paths: &Registry,
+        id: PathId,
+        loss: &Loss,
+        flight: Option<&Flight>,
+    ) -> Option<Control>;
     /// [`Controller::slow_start_gain`].
     fn slow_start_gain(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64;
     /// [`Controller::on_sample`].
@@ -160,6 +184,36 @@ impl<C: Controller> AnyController for Flows<C> {
 
     fn reads_one_way_delay(&self) -> bool {
         self.controller.reads_one_way_delay()
+    }
+
+    fn is_model(&self) -> bool {
+        self.controller.is_model()
+    }
+
+    fn on_model(
+        &mut self,
+        now: Instant,
+        paths: &Registry,
+        id: PathId,
+        ack: &Ack,
+        rate: Option<&RateSample>,
+    ) -> Option<Control> {
+        self.with(now, paths, id, |controller, own| {
+            controller.on_model(own, ack, rate)
+        })?
+    }
+
+    fn on_lost(
+        &mut self,
+        now: Instant,
+        paths: &Registry,
+        id: PathId,
+        loss: &Loss,
+        flight: Option<&Flight>,
+    ) -> Option<Control> {
+        self.with(now, paths, id, |controller, own| {
+            controller.on_lost(own, loss, flight)
+        })?
     }
 
     fn slow_start_gain(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {

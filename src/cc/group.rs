@@ -12,7 +12,10 @@ use super::window::PathWindow;
 use super::window::Samples;
 use super::Ack;
 use super::AnyController;
+use super::Control;
+use super::Flight;
 use super::Loss;
+use super::RateSample;
 use super::Round;
 use super::Start;
 use crate::path_map::PathMap;
@@ -79,6 +82,7 @@ pub struct Window {
 #[derive(Debug)]
 pub struct Group {
     controller: Box<dyn AnyController>,
+    is_model: bool,
     options: Options,
     paths: PathMap<PathWindow>,
 }
@@ -96,6 +100,7 @@ impl Group {
     /// A group without paths, driven by `controller` (see [`by_name`](super::by_name)).
     pub fn new(controller: Box<dyn AnyController>, options: Options) -> Self {
         Group {
+            is_model: controller.is_model(),
             controller,
             options,
             paths: PathMap::default(),
@@ -128,11 +133,11 @@ impl Group {
 
     /// Lets a path that has sent little yet resume carefully from what was [observed](Self::observed)
     /// on it before (RFC 9959). The caller knows that it is the same path: the same two networks, and
-    /// nobody else begins with the same memory. Without slow start, or once the window has changed,
-    /// nothing happens.
+    /// nobody else begins with the same memory. Without slow start, for a model, or once the window has
+    /// changed, nothing happens.
     pub fn resume(&mut self, id: PathId, saved: Saved) {
-        let has_slow_start = self.controller.has_slow_start();
-        if let Some(window) = self.paths.get_mut(id).filter(|_| has_slow_start) {
+        let may = self.controller.has_slow_start() && !self.is_model;
+        if let Some(window) = self.paths.get_mut(id).filter(|_| may) {
             if window.cwnd_bytes == window.initial_bytes {
                 window.resume = Some(CarefulResume::new(saved, window.initial_bytes));
             }
@@ -159,8 +164,11 @@ impl Group {
         }
     }
 
-    /// Packets of the path were acked.
+    /// Packets of the path were acked. For a model see [`Group::on_rated_ack`].
     pub fn on_ack(&mut self, now: Instant, paths: &mut Registry, id: PathId, ack: &Ack) {
+        if self.is_model {
+            return self.on_rated_ack(now, paths, id, ack, None);
+        }
         let Some((window, path)) = both(&mut self.paths, paths, id) else {
             return;
         };
@@ -231,6 +239,80 @@ impl Group {
         }
     }
 
+    /// [`Group::on_ack`] with what the ACK says about the path's rate, for a controller that
+    /// [`is_model`](Group::is_model); the others need none.
+    pub fn on_rated_ack(
+        &mut self,
+        now: Instant,
+        paths: &mut Registry,
+        id: PathId,
+        ack: &Ack,
+        rate: Option<&RateSample>,
+    ) {
+        if !self.is_model {
+            return self.on_ack(now, paths, id, ack);
+        }
+        let Some((window, path)) = both(&mut self.paths, paths, id) else {
+            return;
+        };
+        path.acked_since_loss_bytes = path.acked_since_loss_bytes.saturating_add(ack.acked_bytes);
+        path.in_recovery &= window.sent_before_recovery(ack.newest_sent);
+        window.note_round(now, ack, path.rtt, Start::Slow);
+        let control = self.controller.on_model(now, paths, id, ack, rate);
+        self.control(paths, id, control);
+    }
+
+    /// [`Group::on_loss`] with what was known when the newest lost packet was sent.
+    pub fn on_rated_loss(
+        &mut self,
+        now: Instant,
+        paths: &mut Registry,
+        id: PathId,
+        loss: &Loss,
+        flight: Option<&Flight>,
+    ) {
+        if !self.is_model {
+            return self.on_loss(now, paths, id, loss);
+        }
+        let Some((window, path)) = both(&mut self.paths, paths, id) else {
+            return;
+        };
+        if loss.persistent {
+            // RFC 9002, section 7.6.2, and nothing that was known of the path holds.
+            *window = PathWindow::new(window.initial_bytes);
+            window.cwnd_bytes = 0.0;
+            window.publish(path, true);
+            path.in_recovery = false;
+            path.congestion_events += 1;
+            self.controller.on_path_reset(now, id);
+            return;
+        }
+        if !window.sent_before_recovery(loss.newest_lost_sent) {
+            path.congestion_events += 1;
+            path.acked_between_losses_bytes = std::mem::take(&mut path.acked_since_loss_bytes);
+            window.recovery_started = Some(now);
+            path.in_recovery = true;
+        }
+        let control = self.controller.on_lost(now, paths, id, loss, flight);
+        self.control(paths, id, control);
+    }
+
+    /// Whether window and rate of the paths follow from a model, which needs the rates of
+    /// [`Group::on_rated_ack`].
+    pub fn is_model(&self) -> bool {
+        self.is_model
+    }
+
+    /// Gives path `id` what a model answered.
+    fn control(&mut self, paths: &mut Registry, id: PathId, control: Option<Control>) {
+        if let Some((window, path)) = both(&mut self.paths, paths, id) {
+            if let Some(control) = control {
+                window.control(control);
+            }
+            window.publish(path, true);
+        }
+    }
+
     /// Ends the re-entry of path `id`, or begins one; `re_entry` has the rule.
     fn watch(&mut self, paths: &Registry, id: PathId, ended: Option<&Samples>, limited: bool) {
         let (Some(window), Some(path)) = (self.paths.get_mut(id), paths.get(id)) else {
@@ -247,8 +329,11 @@ impl Group {
         }
     }
 
-    /// Packets of the path were declared lost.
+    /// Packets of the path were declared lost. For a model see [`Group::on_rated_loss`].
     pub fn on_loss(&mut self, now: Instant, paths: &mut Registry, id: PathId, loss: &Loss) {
+        if self.is_model {
+            return self.on_rated_loss(now, paths, id, loss, None);
+        }
         self.on_congestion(now, paths, id, loss.newest_lost_sent);
 
         let Some((window, path)) = both(&mut self.paths, paths, id) else {
@@ -370,6 +455,7 @@ impl Group {
         window.re_entry.on_reset();
         window.resume = None;
         window.begin = Begin::default();
+        window.start_over();
         window.publish(path, self.controller.has_slow_start());
         self.controller.on_path_reset(now, id);
     }

@@ -18,6 +18,7 @@
 //! | `bottlenecks`         | which paths share one (DC-LEDBAT)                                |
 //! | `binomial`            | SQRT, IIAD and their coupled forms                               |
 //! | `counting`            | growth for each ACK, where ACKs are delayed                      |
+//! | `model`               | what those that know rate and RTT of a path are told and answer   |
 //! | `trace`               | what was decided                                                 |
 //!
 //! To add a controller: one file here, and one line in [`CONTROLLERS`].
@@ -31,6 +32,7 @@ mod flows;
 mod group;
 mod hystart;
 mod members;
+mod model;
 mod re_entry;
 mod shares;
 mod start;
@@ -60,6 +62,9 @@ pub use flows::Own;
 pub use group::Group;
 pub use group::Options;
 pub use group::Window;
+pub use model::Control;
+pub use model::Flight;
+pub use model::RateSample;
 pub use start::Start;
 pub use trace::Phase;
 pub use trace::Trace;
@@ -161,6 +166,7 @@ table_of_files! {
         fledbat,
         sqrt,
         iiad,
+        bbr,
         ewtcp,
         ewtcp_printed,
         coupled,
@@ -246,6 +252,9 @@ pub struct Change {
 ///
 /// An ACK calls `on_sample`, then `on_round` if it ended a round trip, then `on_time`, and last
 /// one of `increase`, `slow_start_gain` and `on_underused`; in recovery none of those three.
+///
+/// One that [`is_model`](Controller::is_model) is asked `on_model` and `on_lost` in place of all
+/// that, in every phase: window and rate follow from what it knows of the path.
 pub trait Controller: fmt::Debug + Send + Sync {
     /// What it keeps of one path.
     type Flow: fmt::Debug + Default + Send + Sync;
@@ -312,6 +321,34 @@ pub trait Controller: fmt::Debug + Send + Sync {
     /// The window after a congestion event, in bytes; also the new slow-start threshold. Called at
     /// most once per recovery period; the window never grows by it.
     fn decrease(&mut self, own: Own<Self::Flow>) -> f64;
+
+    /// Whether window and pacing rate follow from a model of the path, rather than growing by ACKs
+    /// and shrinking by losses.
+    fn is_model(&self) -> bool {
+        false
+    }
+
+    /// An ACK arrived, with what it says about the path's rate, if that is known: what a model
+    /// makes of it. `None` leaves window and rate as they are.
+    fn on_model(
+        &mut self,
+        _own: Own<Self::Flow>,
+        _ack: &Ack,
+        _rate: Option<&RateSample>,
+    ) -> Option<Control> {
+        None
+    }
+
+    /// Packets were declared lost, with what was known when the newest of them was sent. Models
+    /// hear of every loss, not of the first one in a round trip alone.
+    fn on_lost(
+        &mut self,
+        _own: Own<Self::Flow>,
+        _loss: &Loss,
+        _flight: Option<&Flight>,
+    ) -> Option<Control> {
+        None
+    }
 
     /// An ACK arrived while the window was not what limited the sender, so nothing may grow.
     fn on_underused(&mut self, _own: Own<Self::Flow>) {}

@@ -23,6 +23,7 @@ use super::start::Start;
 use super::units::secs;
 use super::Ack;
 use super::Change;
+use super::Control;
 use super::Options;
 use crate::registry::PathId;
 use crate::registry::PathState;
@@ -74,6 +75,8 @@ pub(super) struct PathWindow {
     /// What its first packets have shown.
     pub begin: Begin,
     long_run: LongRun,
+    /// The rate that a model wants, bytes per second.
+    model_rate: Option<f64>,
 }
 
 /// RTT samples of one round.
@@ -119,6 +122,7 @@ impl PathWindow {
             resume: None,
             begin: Begin::default(),
             long_run: LongRun::default(),
+            model_rate: None,
         }
     }
 
@@ -334,6 +338,23 @@ impl PathWindow {
         }
     }
 
+    /// Takes over what a model wants.
+    pub fn control(&mut self, control: Control) {
+        self.cwnd_bytes = control.cwnd_bytes;
+        self.ssthresh_bytes = match control.starts {
+            true => f64::INFINITY,
+            false => control.cwnd_bytes,
+        };
+        self.model_rate = control.pacing_rate_bytes_per_sec;
+    }
+
+    /// Forgets the rate that a model wanted, and that it had found one.
+    pub fn start_over(&mut self) {
+        if self.model_rate.take().is_some() {
+            self.ssthresh_bytes = f64::INFINITY;
+        }
+    }
+
     /// A window that shrinks without a congestion event does not fall back into slow start.
     pub fn stay_in_avoidance(&mut self) {
         self.ssthresh_bytes = self.ssthresh_bytes.min(self.cwnd_bytes);
@@ -355,6 +376,10 @@ impl PathWindow {
             true => SSTHRESH_UNSET,
             false => self.ssthresh_bytes as u64,
         };
+        if let Some(rate) = self.model_rate {
+            path.pacing_rate_bytes_per_sec = Some(bounded(rate, 1.0) as u64);
+            return;
+        }
         let gain = match self.in_slow_start() {
             _ if self.resume.is_some_and(|resume| resume.is_unvalidated()) => 1.0,
             true => PACING_GAIN_SLOW_START,

@@ -12,8 +12,10 @@ use std::time::Instant;
 
 use mpq_decision::cc;
 use mpq_decision::cc::Ack;
+use mpq_decision::cc::Flight;
 use mpq_decision::cc::Group;
 use mpq_decision::cc::Loss;
+use mpq_decision::cc::RateSample;
 use mpq_decision::registry::Rtt;
 use mpq_decision::PathId;
 use mpq_decision::Registry;
@@ -67,6 +69,25 @@ impl Link {
 struct Sent {
     number: u64,
     at: Duration,
+    /// The sender's counts when it left, in packets, and its own among those in flight.
+    delivered: u64,
+    lost: u64,
+    in_flight: u64,
+    /// When the last one before was delivered, and that one was sent.
+    delivered_at: Duration,
+    first_sent: Duration,
+}
+
+impl Sent {
+    /// What the transport tells of it, once `lost` packets are.
+    fn flight(&self, lost: u64) -> Flight {
+        Flight {
+            tx_in_flight_bytes: self.in_flight * MSS,
+            lost_bytes: (lost - self.lost) * MSS,
+            packet_bytes: MSS,
+            app_limited: false,
+        }
+    }
 }
 
 /// One path of one sender.
@@ -79,6 +100,11 @@ struct Path {
     pacer: Duration,
     waits_for_pacer: bool,
     acked: u64,
+    delivered: u64,
+    lost: u64,
+    delivered_at: Duration,
+    first_sent: Duration,
+    min_rtt: Duration,
     /// Lose the next packet that is sent.
     loses_next: bool,
 }
@@ -181,6 +207,11 @@ impl Network {
                 pacer: self.now,
                 waits_for_pacer: false,
                 acked: 0,
+                delivered: 0,
+                lost: 0,
+                delivered_at: self.now,
+                first_sent: self.now,
+                min_rtt: Duration::MAX,
                 loses_next: false,
             });
         }
@@ -198,6 +229,11 @@ impl Network {
         let sent = Sent {
             number: 0,
             at: self.now,
+            delivered: 0,
+            lost: 0,
+            in_flight: 1,
+            delivered_at: self.now,
+            first_sent: self.now,
         };
         let Path { link, rtt, .. } = self.flows[flow].paths[path];
         let crossing = Duration::from_secs_f64(1.0 / self.links[link].packets_per_sec);
@@ -318,8 +354,18 @@ impl Network {
             path.next += 1;
             if path.outstanding.is_empty() {
                 path.last_progress = now;
+                path.delivered_at = now;
+                path.first_sent = now;
             }
-            path.outstanding.push_back(Sent { number, at: now });
+            path.outstanding.push_back(Sent {
+                number,
+                at: now,
+                delivered: path.delivered,
+                lost: path.lost,
+                in_flight: path.outstanding.len() as u64 + 1,
+                delivered_at: path.delivered_at,
+                first_sent: path.first_sent,
+            });
             let crossed = self.links[path.link].cross(now, &mut self.random);
             let lost = std::mem::take(&mut path.loses_next);
             if let Some(crossed) = crossed.filter(|_| !lost) {
@@ -355,11 +401,16 @@ impl Network {
 
         let mut lost = 0;
         let mut newest_lost = None;
+        path.delivered += 1;
+        path.delivered_at = now;
+        path.first_sent = sent.at;
+        path.min_rtt = path.min_rtt.min(now - sent.at);
         while let Some(first) = path.outstanding.front() {
             if first.number + REORDERING > number {
                 break;
             }
-            newest_lost = Some(first.at);
+            newest_lost = Some(*first);
+            path.lost += 1;
             lost += 1;
             path.outstanding.pop_front();
         }
@@ -367,7 +418,7 @@ impl Network {
         let sample = now - sent.at;
         self.measure(flow_index, path_index, sample, one_way_micros);
         if let Some(newest) = newest_lost {
-            self.lose(flow_index, path_index, lost, newest);
+            self.lose(flow_index, path_index, lost, &newest);
         }
         self.tell(flow_index, path_index, &sent, 1, in_flight, sample);
     }
@@ -410,24 +461,39 @@ impl Network {
             app_limited: false,
         };
         let moment = self.start + self.now;
-        flow.group.on_ack(moment, &mut flow.registry, id, &ack);
+        let path = &flow.paths[path];
+        let spans = (self.now - sent.delivered_at).max(sent.at - sent.first_sent);
+        let rate = RateSample {
+            total_bytes: path.delivered * MSS,
+            prior_bytes: sent.delivered * MSS,
+            interval: match spans >= path.min_rtt {
+                true => spans,
+                false => Duration::ZERO,
+            },
+            newest: sent.flight(path.lost),
+        };
+        let rate = Some(rate).filter(|_| packets > 0);
+        flow.group
+            .on_rated_ack(moment, &mut flow.registry, id, &ack, rate.as_ref());
         if flow.group.next_timer().is_some_and(|due| due <= moment) {
             flow.group.on_timer(moment, &mut flow.registry);
         }
         flow.note(moment, id);
     }
 
-    fn lose(&mut self, flow: usize, path: usize, lost: u64, newest: Duration) {
+    fn lose(&mut self, flow: usize, path: usize, lost: u64, newest: &Sent) {
         let flow = &mut self.flows[flow];
         let id = PathId(path as u64);
         let loss = Loss {
             lost_bytes: lost * MSS,
             lost_packets: lost,
-            newest_lost_sent: self.start + newest,
+            newest_lost_sent: self.start + newest.at,
             persistent: false,
         };
         let moment = self.start + self.now;
-        flow.group.on_loss(moment, &mut flow.registry, id, &loss);
+        let flight = newest.flight(flow.paths[path].lost);
+        flow.group
+            .on_rated_loss(moment, &mut flow.registry, id, &loss, Some(&flight));
         flow.note(moment, id);
     }
 
@@ -440,9 +506,10 @@ impl Network {
         let lost = state.outstanding.len() as u64;
         state.last_progress = self.now;
         let newest = state.outstanding.back().copied();
+        state.lost += lost;
         state.outstanding.clear();
         if let Some(newest) = newest {
-            self.lose(flow, path, lost, newest.at);
+            self.lose(flow, path, lost, &newest);
         }
     }
 }

@@ -1,0 +1,451 @@
+//! BBRv3 on each path by itself (draft-ietf-ccwg-bbr), with four rules that can be switched off.
+//!
+//! What is known of a path is the rate at which it delivers and its least RTT; what may be in
+//! flight and the pacing rate follow from these two. The draft's names are kept where there is a
+//! place for them:
+//!
+//! | draft                          | here                     | unit    | file        |
+//! |--------------------------------|--------------------------|---------|-------------|
+//! | state                          | `Engine::phase`          |         | this one    |
+//! | round_count, max_bw, extra_acked | `Rounds`, `MaxBw`, `Aggregation` | bytes/s, bytes | `filters` |
+//! | full_bw, full_bw_count         | `FullBw`                 | bytes/s | `startup`   |
+//! | bw_probe_wait, ack_phase       | `Cycle`                  | s       | `probe_bw`  |
+//! | min_rtt, probe_rtt_min_delay   | `MinRtt`                 | s       | `probe_rtt` |
+//! | inflight_longterm              | `Bounds::inflight_hi`    | bytes   | `bounds`    |
+//! | bw_shortterm, inflight_shortterm | `Bounds::bw_lo`, `inflight_lo` | bytes/s, bytes | `bounds` |
+//! | IsInflightTooHigh              | `Judge`                  |         | `losses`    |
+//!
+//! An ACK takes the steps of the draft's UpdateModelAndState and UpdateControlParameters, in that
+//! order: [`Engine::on_ack`].
+
+mod bounds;
+mod filters;
+mod losses;
+mod probe_bw;
+mod probe_rtt;
+mod startup;
+
+use std::time::Instant;
+
+use super::boxed;
+use super::units::secs;
+use super::Ack;
+use super::Control;
+use super::Controller;
+use super::Entry;
+use super::Flight;
+use super::Loss;
+use super::Own;
+use super::Param;
+use super::RateSample;
+use super::Settings;
+use super::Trace;
+use crate::registry::PathState;
+use crate::registry::Registry;
+use bounds::Bounds;
+use filters::Aggregation;
+use filters::MaxBw;
+use filters::Rounds;
+use losses::Judge;
+use probe_bw::Cycle;
+use probe_rtt::MinRtt;
+use startup::FullBw;
+
+/// The entry in [`CONTROLLERS`](super::CONTROLLERS).
+pub const ENTRY: Entry = Entry {
+    name: "uncoupled-bbr",
+    coupled: false,
+    summary: "BBRv3 on each path by itself: goes by rate and RTT, not by single losses",
+    idea: "The rate at which a path delivers and its least RTT say how much may be in flight; \
+           losses count when there are more of them than the path loses anyway.",
+    source: "draft-ietf-ccwg-bbr (BBRv3), August 2026",
+    formula: "pace = 0.99 gain min(max_bw, bw_lo), w = gain bw min_rtt + extra_acked, within \
+              inflight_hi and inflight_lo; gains 2.77 (Startup), 0.5 (Drain), 0.9, 1, 1, up (Down, \
+              Cruise, Refill, Up)",
+    use_when: "links lose packets that nobody's queue has dropped, and the paths share no bottleneck",
+    avoid_when: "paths share a bottleneck, of which each takes a flow's share, or a Reno or CUBIC \
+                 flow keeps a queue of more than two BDP full",
+    deviations: &[
+        "losses=judged: they are held against what the path loses with an empty queue",
+        "look=on: the first probe for bandwidth comes a second or ten round trips after Drain",
+        "regrow=on: a probe that finds a fifth more twice, and no queue, becomes a Startup",
+        "probe-rtt=needed: an RTT within 1/32 of the least puts off ProbeRTT, not only a smaller one",
+        "the draft alone is uncoupled-bbr:losses=counted,look=off,regrow=off,probe-rtt=always",
+        "losses of one ACK are judged together, and count as one range",
+        "a spurious loss undoes nothing",
+        "the window of extra_acked is 5 to 10 round trips",
+    ],
+    params: &[
+        Param::choice(
+            "losses",
+            &["judged", "counted"],
+            "against what the path loses anyway, or any above theta",
+        ),
+        Param::choice(
+            "look",
+            &["on", "off"],
+            "probe early after Startup, in case it ended too soon",
+        ),
+        Param::choice(
+            "regrow",
+            &["on", "off"],
+            "start anew when a probe finds much more without a queue",
+        ),
+        Param::choice(
+            "probe-rtt",
+            &["needed", "always"],
+            "empty the queue only if nothing close to the least RTT was seen for 5 s, or whatever was",
+        ),
+        Param::number(
+            "theta",
+            [0.005, 0.02, 0.1],
+            "share of lost packets that is too much; the draft's LossThresh",
+        ),
+        Param::number(
+            "noise",
+            [0.0, 0.05, 0.2],
+            "most that a path may be thought to lose anyway",
+        ),
+        Param::number("up", [1.05, 1.25, 2.0], "pacing gain of ProbeBW_UP"),
+        Param::number(
+            "beta",
+            [0.3, 0.7, 0.95],
+            "share of rate and window kept after a round trip of losses",
+        ),
+        Param::time("wait", [0.5, 2.0, 10.0], "least time between two probes; up to 1 s more"),
+    ],
+    new: |settings| boxed(Bbr(Rules::new(settings))),
+};
+
+/// MinPipeCwnd, in packets.
+const MIN_PACKETS: f64 = 4.0;
+
+/// StartupPacingGain.
+const STARTUP_GAIN: f64 = 2.77;
+
+/// The controller; all it keeps is in the engines of its paths.
+#[derive(Debug)]
+struct Bbr(Rules);
+
+/// The parameters.
+#[derive(Clone, Copy, Debug)]
+struct Rules {
+    judged: bool,
+    look: bool,
+    regrow: bool,
+    seldom: bool,
+    theta: f64,
+    noise: f64,
+    up: f64,
+    beta: f64,
+    wait_secs: f64,
+}
+
+impl Rules {
+    fn new(settings: &Settings) -> Rules {
+        Rules {
+            judged: settings.word("losses") == "judged",
+            look: settings.word("look") == "on",
+            regrow: settings.word("regrow") == "on",
+            seldom: settings.word("probe-rtt") == "needed",
+            theta: settings.get("theta"),
+            noise: settings.get("noise"),
+            up: settings.get("up"),
+            beta: settings.get("beta"),
+            wait_secs: settings.get("wait"),
+        }
+    }
+}
+
+/// The states of the draft's section 5.1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Startup,
+    Drain,
+    Down,
+    Cruise,
+    Refill,
+    Up,
+    ProbeRtt,
+}
+
+impl Phase {
+    fn is_probe_bw(self) -> bool {
+        matches!(self, Phase::Down | Phase::Cruise | Phase::Refill | Phase::Up)
+    }
+
+    /// IsProbingBW: it sends more than it is known to get through.
+    fn is_probing(self) -> bool {
+        matches!(self, Phase::Startup | Phase::Refill | Phase::Up)
+    }
+
+    fn pacing_gain(self, rules: &Rules) -> f64 {
+        match self {
+            Phase::Startup => STARTUP_GAIN,
+            Phase::Drain => 0.5,
+            Phase::Down => 0.9,
+            Phase::Cruise | Phase::Refill | Phase::ProbeRtt => 1.0,
+            Phase::Up => rules.up,
+        }
+    }
+
+    fn cwnd_gain(self) -> f64 {
+        match self {
+            Phase::Up => 2.25,
+            Phase::ProbeRtt => 0.5,
+            _ => 2.0,
+        }
+    }
+}
+
+/// What one ACK says, in bytes and seconds.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    now: Instant,
+    mss: f64,
+    /// rs.newly_acked.
+    acked: f64,
+    /// C.inflight, after the ACK.
+    in_flight: f64,
+    rtt: Option<f64>,
+    sample: RateSample,
+    /// rs.delivery_rate, if it is a measure.
+    rate: Option<f64>,
+    /// rs.is_app_limited.
+    limited: bool,
+    /// C.is_cwnd_limited, in this round trip or the last one.
+    cwnd_limited: bool,
+}
+
+/// What is known of one path.
+#[derive(Debug, Default)]
+struct Engine {
+    phase: Phase,
+    rounds: Rounds,
+    max_bw: MaxBw,
+    aggregation: Aggregation,
+    full: FullBw,
+    cycle: Cycle,
+    min_rtt: MinRtt,
+    bounds: Bounds,
+    judge: Judge,
+    /// min(max_bw, bw_lo), bytes/s.
+    bw: f64,
+    cwnd: f64,
+    /// The last window that neither recovery nor ProbeRTT held down.
+    prior_cwnd: f64,
+    initial_cwnd: f64,
+    pace: Option<f64>,
+    in_recovery: bool,
+    /// Most bytes in flight, in this round trip and in the last one.
+    peak: [f64; 2],
+    /// Samples of packets that were sent between these deliveries say nothing about the rate.
+    ignored: [u64; 2],
+}
+
+impl Engine {
+    /// UpdateOnACK, with the order of the draft's section 5.2.3.
+    fn on_ack(&mut self, rules: &Rules, mut seen: Seen) {
+        seen.limited |= self.is_ignored(seen.sample.prior_bytes);
+        self.bounds.note_delivery(&seen);
+        self.rounds.update(&seen.sample);
+        if self.rounds.started {
+            self.peak = [0.0, self.peak[0]];
+        }
+        self.max_bw.update(seen.rate, seen.limited);
+        self.judge.on_ack(&seen, self.min_rtt.secs, self.phase == Phase::Cruise);
+        self.adapt_lower_bounds(rules, &seen);
+        self.aggregation
+            .update(&seen, self.bw, self.cwnd, self.rounds.count, self.full.reached);
+        self.full.check(&seen, self.rounds.started);
+        self.check_startup_done(rules, &seen);
+        self.check_drain_done(rules, &seen);
+        self.update_cycle(rules, &seen);
+        self.min_rtt.update(rules, seen.now, seen.rtt);
+        self.check_probe_rtt(rules, &seen);
+        self.bounds.advance_delivery(&seen);
+        self.judge.on_round(self.rounds.started);
+        self.bw = self.max_bw.get().min(self.bounds.bw_lo);
+        self.set_pace(rules);
+        self.set_cwnd(&seen);
+    }
+
+    /// Packets that leave from now on until all that is in flight is delivered say nothing.
+    fn ignore_samples(&mut self, seen: &Seen) {
+        let total = seen.sample.total_bytes;
+        if total > self.ignored[1] {
+            self.ignored[0] = total;
+        }
+        self.ignored[1] = total + seen.in_flight as u64;
+    }
+
+    fn is_ignored(&self, prior_bytes: u64) -> bool {
+        (self.ignored[0]..self.ignored[1]).contains(&prior_bytes)
+    }
+
+    /// The BDP times `gain`; the initial window while there is no RTT or no rate.
+    fn bdp(&self, gain: f64) -> f64 {
+        match self.min_rtt.secs.is_finite() && self.bw > 0.0 {
+            true => gain * self.bw * self.min_rtt.secs,
+            false => self.initial_cwnd,
+        }
+    }
+
+    /// The draft's Inflight(gain), with its QuantizationBudget.
+    fn target(&self, gain: f64, mss: f64) -> f64 {
+        self.quantized(self.bdp(gain), mss)
+    }
+
+    fn quantized(&self, bytes: f64, mss: f64) -> f64 {
+        let quantum = (self.pace.unwrap_or(0.0) * 1e-3).min(65_536.0).max(2.0 * mss);
+        let probe = match self.phase {
+            Phase::Up => 2.0 * mss,
+            _ => 0.0,
+        };
+        bytes.max(quantum).max(MIN_PACKETS * mss) + probe
+    }
+
+    fn set_pace(&mut self, rules: &Rules) {
+        let rate = 0.99 * self.phase.pacing_gain(rules) * self.bw;
+        if rate > 0.0 && (self.full.reached || rate > self.pace.unwrap_or(0.0)) {
+            self.pace = Some(rate);
+        }
+    }
+
+    fn set_cwnd(&mut self, seen: &Seen) {
+        let most = self.bdp(self.phase.cwnd_gain()) + self.aggregation.extra();
+        let most = self.quantized(most, seen.mss);
+        let begins = (seen.sample.total_bytes as f64) < self.initial_cwnd;
+        if self.full.reached {
+            self.cwnd = (self.cwnd + seen.acked).min(most);
+        } else if self.cwnd < most || begins {
+            self.cwnd += seen.acked;
+        }
+        let floor = MIN_PACKETS * seen.mss;
+        self.cwnd = self.cwnd.max(floor);
+        if self.phase == Phase::ProbeRtt {
+            self.cwnd = self.cwnd.min(self.probe_rtt_cwnd(seen.mss));
+        }
+        let cap = self.bounds.cap(self.phase, seen.mss);
+        self.cwnd = self.cwnd.min(cap.max(floor));
+    }
+
+    fn save_cwnd(&mut self) {
+        self.prior_cwnd = match self.in_recovery || self.phase == Phase::ProbeRtt {
+            true => self.prior_cwnd.max(self.cwnd),
+            false => self.cwnd,
+        };
+    }
+
+    fn restore_cwnd(&mut self) {
+        self.cwnd = self.cwnd.max(self.prior_cwnd);
+    }
+
+    fn control(&self) -> Control {
+        Control {
+            cwnd_bytes: self.cwnd,
+            pacing_rate_bytes_per_sec: self.pace,
+            starts: self.phase == Phase::Startup,
+        }
+    }
+
+    /// The path as it stands before the first ACK.
+    fn begin(&mut self, path: &PathState) {
+        if self.cwnd == 0.0 {
+            self.cwnd = path.cwnd_bytes as f64;
+            self.initial_cwnd = self.cwnd;
+        }
+        if let (None, Some(rtt)) = (self.pace, path.rtt) {
+            self.pace = Some(STARTUP_GAIN * self.cwnd / secs(rtt.smoothed));
+        }
+    }
+
+    fn see(&mut self, now: Instant, path: &PathState, ack: &Ack, sample: &RateSample) -> Seen {
+        let mss = path.mss_bytes as f64;
+        let before = ack.in_flight_before_bytes as f64;
+        self.peak[0] = self.peak[0].max(before);
+        Seen {
+            now,
+            mss,
+            acked: ack.acked_bytes as f64,
+            in_flight: (before - ack.acked_bytes as f64).max(0.0),
+            rtt: ack.rtt_sample.map(secs),
+            sample: *sample,
+            rate: sample.bytes_per_sec(),
+            limited: sample.newest.app_limited,
+            // Two packets are a burst of the pacer.
+            cwnd_limited: self.peak[0].max(self.peak[1]) + 2.0 * mss >= self.cwnd,
+        }
+    }
+}
+
+impl Controller for Bbr {
+    type Flow = Engine;
+
+    fn is_model(&self) -> bool {
+        true
+    }
+
+    fn on_model(
+        &mut self,
+        own: Own<Engine>,
+        ack: &Ack,
+        rate: Option<&RateSample>,
+    ) -> Option<Control> {
+        let (engine, path) = (own.flow, own.path);
+        engine.begin(path);
+        let sample = rate?;
+        engine.min_rtt.note_way_back(own.now, path);
+        let seen = engine.see(own.now, path, ack, sample);
+        let recovered = engine.in_recovery && !path.in_recovery;
+        engine.in_recovery = path.in_recovery;
+        if recovered {
+            engine.restore_cwnd();
+        }
+        engine.on_ack(&self.0, seen);
+        Some(engine.control())
+    }
+
+    fn on_lost(
+        &mut self,
+        own: Own<Engine>,
+        loss: &Loss,
+        flight: Option<&Flight>,
+    ) -> Option<Control> {
+        let (engine, path) = (own.flow, own.path);
+        engine.begin(path);
+        if !engine.in_recovery {
+            engine.save_cwnd();
+            engine.in_recovery = path.in_recovery;
+        }
+        engine.on_loss(&self.0, own.now, path.mss_bytes as f64, loss, flight?);
+        Some(engine.control())
+    }
+
+    /// Never asked of a model.
+    fn increase(&mut self, _own: Own<Engine>, _ack: &Ack) -> f64 {
+        0.0
+    }
+
+    /// Never asked of a model.
+    fn decrease(&mut self, own: Own<Engine>) -> f64 {
+        own.path.cwnd_bytes as f64
+    }
+
+    fn trace(&self, _paths: &Registry, _path: &PathState, engine: &Engine, trace: &mut Trace) {
+        // A bound that is not there is shown as 0.
+        let shown = |bound: f64| if bound.is_finite() { bound } else { 0.0 };
+        trace.push("phase", engine.phase as u8 as f64);
+        trace.push("max_bw", engine.max_bw.get());
+        trace.push("bw", engine.bw);
+        trace.push("min_rtt_s", shown(engine.min_rtt.secs));
+        trace.push("inflight_hi", shown(engine.bounds.inflight_hi));
+        trace.push("inflight_lo", shown(engine.bounds.inflight_lo));
+        trace.push("p0", engine.judge.p0(self.0.noise));
+        trace.push("queue_s", engine.judge.queue_secs());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! Round trips by delivered bytes, the greatest rate, and how much is acked at once (draft,
+//! sections 5.5.1 to 5.5.9).
+
+use std::time::Instant;
+
+use super::Seen;
+use crate::cc::RateSample;
+
+/// ExtraAckedFilterLen is 10 round trips: the half that fills, and the one before.
+const AGGREGATION_ROUNDS: u64 = 5;
+
+/// Round trips: one ends when a packet is acked that left after it began.
+#[derive(Debug, Default)]
+pub struct Rounds {
+    pub count: u64,
+    /// This ACK begins one.
+    pub started: bool,
+    next_delivered: u64,
+    total: u64,
+}
+
+impl Rounds {
+    pub fn update(&mut self, sample: &RateSample) {
+        self.total = sample.total_bytes;
+        self.started = sample.prior_bytes >= self.next_delivered;
+        if self.started {
+            self.start();
+            self.count += 1;
+        }
+    }
+
+    /// Bytes delivered so far.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// StartRound: another one begins, whatever the last one was like.
+    pub fn start(&mut self) {
+        self.next_delivered = self.total;
+    }
+}
+
+/// The greatest rate of this cycle and the one before, bytes/s.
+#[derive(Debug, Default)]
+pub struct MaxBw([f64; 2]);
+
+impl MaxBw {
+    pub fn get(&self) -> f64 {
+        self.0[0].max(self.0[1])
+    }
+
+    pub fn update(&mut self, rate: Option<f64>, limited: bool) {
+        if let Some(rate) = rate.filter(|rate| !limited || *rate >= self.get()) {
+            self.0[0] = self.0[0].max(rate);
+        }
+    }
+
+    /// AdvanceMaxBwFilter: a cycle ended.
+    pub fn advance(&mut self) {
+        self.0 = [0.0, self.0[0]];
+    }
+}
+
+/// What is acked beyond the rate, because ACKs come in bundles.
+#[derive(Debug, Default)]
+pub struct Aggregation {
+    since: Option<Instant>,
+    delivered: f64,
+    extra: [f64; 2],
+    /// Where the half that fills began.
+    round: u64,
+}
+
+impl Aggregation {
+    pub fn extra(&self) -> f64 {
+        self.extra[0].max(self.extra[1])
+    }
+
+    /// A path that was idle was not slow.
+    pub fn restart(&mut self, now: Instant) {
+        self.since = Some(now);
+        self.delivered = 0.0;
+    }
+
+    pub fn update(&mut self, seen: &Seen, bw: f64, cwnd: f64, round: u64, full: bool) {
+        let since = *self.since.get_or_insert(seen.now);
+        let elapsed = seen.now.saturating_duration_since(since).as_secs_f64();
+        let mut expected = bw * elapsed;
+        if self.delivered <= expected {
+            self.restart(seen.now);
+            expected = 0.0;
+        }
+        self.delivered += seen.acked;
+        // In Startup one round trip is remembered.
+        let rounds = if full { AGGREGATION_ROUNDS } else { 1 };
+        if round >= self.round + rounds {
+            self.round = round;
+            self.extra = [0.0, if full { self.extra[0] } else { 0.0 }];
+        }
+        self.extra[0] = self.extra[0].max((self.delivered - expected).min(cwnd));
+    }
+}

@@ -1,0 +1,173 @@
+//! Which losses are too many (draft, sections 5.3.1.3 and 5.5.10).
+//!
+//! The draft counts: more than theta = 2 % of what was in flight. A path that loses 1 % at random
+//! loses more than that of 80 packets in one round trip of five. Judged losses are held against the
+//! share p0 that the path loses while it shows no queue:
+//!
+//! p0 = (0.2 + lost)/(200 + sent) over round trips of Cruise without a queue, decayed over 500
+//! packets, at most `noise`; n packets may lose (theta + p0) n + 3 sqrt(p0 (1 - p0) n).
+//!
+//! That the path shows a queue at other times is asked for: a policer, which drops what is above
+//! its rate without ever having one, is not thought to lose at random.
+
+use std::time::Instant;
+
+use super::Rules;
+use super::Seen;
+
+/// What p0 is taken from before anything is known: a clean path. With 1 % in place of that a flow took
+/// 2.9 times what a Reno beside it got, in whose queue p0 is not learned.
+const PRIOR_LOST: f64 = 0.2;
+const PRIOR_SENT: f64 = 200.0;
+
+/// Packets over which p0 forgets.
+const MEMORY_PACKETS: f64 = 500.0;
+
+/// A queue of this is one; below, it may be the clock or the link layer.
+const LEAST_QUEUE_SECS: f64 = 0.001;
+
+/// What the longest queue of late has to be for p0 to be learned.
+const SHOWN_QUEUE_SECS: f64 = 0.002;
+
+/// The longest queue is of the last 5 to 10 s.
+const QUEUE_MEMORY_SECS: f64 = 5.0;
+
+/// Startup ends by losses if there are so many ranges of them in a round trip.
+const STARTUP_RANGES_COUNTED: u32 = 6;
+const STARTUP_RANGES_JUDGED: u32 = 8;
+
+/// Judged losses end Startup without a queue if they are a tenth.
+const STARTUP_SHARE: f64 = 0.1;
+
+/// What a round trip lost, and delivered, and what the path loses anyway.
+#[derive(Debug, Default)]
+pub struct Judge {
+    /// Packets of this round trip.
+    lost: f64,
+    acked: f64,
+    ranges: u32,
+    /// The longest queue in this round trip, s.
+    queue: f64,
+    /// The longest queue, of this half of the memory and of the last.
+    longest: [f64; 2],
+    half_since: Option<Instant>,
+    min_rtt: f64,
+    /// Whether the round trip was all in Cruise.
+    cruised: bool,
+    /// The round trip before lost something, too.
+    lossy: bool,
+    /// The same of a round trip that just ended.
+    last: Round,
+    noise_lost: f64,
+    noise_sent: f64,
+}
+
+/// A round trip that ended.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    lost: f64,
+    acked: f64,
+    ranges: u32,
+    queue: f64,
+}
+
+impl Judge {
+    pub fn on_ack(&mut self, seen: &Seen, min_rtt: f64, cruises: bool) {
+        self.acked += seen.acked / seen.mss;
+        self.cruised &= cruises;
+        self.min_rtt = min_rtt;
+        let since = *self.half_since.get_or_insert(seen.now);
+        if seen.now.saturating_duration_since(since).as_secs_f64() > QUEUE_MEMORY_SECS {
+            self.half_since = Some(seen.now);
+            self.longest = [0.0, self.longest[0]];
+        }
+        if let Some(rtt) = seen.rtt.filter(|_| min_rtt.is_finite()) {
+            self.queue = self.queue.max(rtt - min_rtt);
+            self.longest[0] = self.longest[0].max(rtt - min_rtt);
+        }
+        self.last = Round {
+            lost: self.lost,
+            acked: self.acked,
+            ranges: self.ranges,
+            queue: self.queue,
+        };
+    }
+
+    /// After all that an ACK does: begins anew if it began a round trip.
+    pub fn on_round(&mut self, started: bool) {
+        if !started {
+            return;
+        }
+        let most = LEAST_QUEUE_SECS.max(self.longest_queue() / 4.0);
+        let sent = self.lost + self.acked;
+        if self.cruised && self.queue < most && self.longest_queue() >= SHOWN_QUEUE_SECS {
+            let keep = (1.0 - sent / MEMORY_PACKETS).max(0.0);
+            self.noise_lost = keep * self.noise_lost + self.lost;
+            self.noise_sent = keep * self.noise_sent + sent;
+        }
+        self.lossy = self.lost > 0.0;
+        (self.lost, self.acked, self.ranges, self.queue) = (0.0, 0.0, 0, 0.0);
+        self.cruised = true;
+    }
+
+    pub fn on_loss(&mut self, packets: f64) {
+        self.lost += packets;
+        self.ranges += 1;
+    }
+
+    fn longest_queue(&self) -> f64 {
+        self.longest[0].max(self.longest[1])
+    }
+
+    /// The longest queue in the round trip that goes on, or just ended; s.
+    pub fn queue_secs(&self) -> f64 {
+        self.last.queue
+    }
+
+    /// Whether the path shows a queue that a sender makes, not a clock.
+    pub fn shows_queue(&self) -> bool {
+        self.last.queue > 0.004_f64.max(self.min_rtt / 8.0)
+    }
+
+    /// The share that the path loses anyway.
+    pub fn p0(&self, noise: f64) -> f64 {
+        ((PRIOR_LOST + self.noise_lost) / (PRIOR_SENT + self.noise_sent)).min(noise)
+    }
+
+    /// The most of `packets` that may be lost without being too many.
+    pub fn bound(&self, rules: &Rules, packets: f64) -> f64 {
+        let p0 = match rules.judged {
+            true => self.p0(rules.noise),
+            false => 0.0,
+        };
+        (rules.theta + p0) * packets + 3.0 * (p0 * (1.0 - p0) * packets).sqrt()
+    }
+
+    /// IsInflightTooHigh, in packets.
+    pub fn too_many(&self, rules: &Rules, lost: f64, packets: f64) -> bool {
+        lost > self.bound(rules, packets)
+    }
+
+    /// CheckStartupHighLoss, at the end of a round trip; `flat` are those that brought no growth.
+    pub fn ends_startup(&self, rules: &Rules, flat: u32) -> bool {
+        let Round {
+            lost,
+            acked,
+            ranges,
+            ..
+        } = self.last;
+        let sent = lost + acked;
+        // A round trip in recovery is over.
+        if !self.lossy || !self.too_many(rules, lost, sent) {
+            return false;
+        }
+        match rules.judged {
+            false => ranges >= STARTUP_RANGES_COUNTED,
+            true => {
+                ranges >= STARTUP_RANGES_JUDGED
+                    && flat > 0
+                    && (self.shows_queue() || lost > STARTUP_SHARE * sent)
+            }
+        }
+    }
+}

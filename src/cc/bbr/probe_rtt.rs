@@ -1,0 +1,146 @@
+//! The least RTT, and ProbeRTT, which empties the queue to see it (draft, sections 5.3.4 and
+//! 5.5.7).
+
+use std::time::Duration;
+use std::time::Instant;
+
+use super::Engine;
+use super::Phase;
+use super::Rules;
+use super::Seen;
+use super::MIN_PACKETS;
+use crate::cc::units::secs;
+use crate::registry::PathId;
+use crate::registry::PathState;
+
+/// MinRTTFilterLen.
+const FILTER: Duration = Duration::from_secs(10);
+
+/// ProbeRTTInterval.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// ProbeRTTDuration.
+const DURATION: Duration = Duration::from_millis(200);
+
+/// probe-rtt=needed: what is above the least RTT by less than this part of it is as good as it.
+const AS_GOOD: f64 = 1.0 / 32.0;
+
+/// The least RTT of 10 s, and of 5 s.
+#[derive(Debug)]
+pub struct MinRtt {
+    /// Infinite before the first sample.
+    pub secs: f64,
+    stamp: Option<Instant>,
+    probe_secs: f64,
+    probe_stamp: Option<Instant>,
+    /// No sample was as small for 5 s.
+    pub expired: bool,
+    way_back: Option<PathId>,
+    /// When ProbeRTT may end; nothing before the flight is small enough.
+    done: Option<Instant>,
+    round_done: bool,
+}
+
+impl Default for MinRtt {
+    fn default() -> Self {
+        MinRtt {
+            secs: f64::INFINITY,
+            stamp: None,
+            probe_secs: f64::INFINITY,
+            probe_stamp: None,
+            expired: false,
+            way_back: None,
+            done: None,
+            round_done: false,
+        }
+    }
+}
+
+impl MinRtt {
+    /// UpdateMinRTT. A queue that was as good as empty need not be emptied.
+    pub fn update(&mut self, rules: &Rules, now: Instant, rtt: Option<f64>) {
+        let older = |stamp: Option<Instant>, than| {
+            stamp.is_some_and(|stamp| now.saturating_duration_since(stamp) > than)
+        };
+        self.expired = older(self.probe_stamp, INTERVAL);
+        if let Some(rtt) = rtt.filter(|rtt| *rtt < self.probe_secs || self.expired) {
+            self.probe_secs = rtt;
+            self.probe_stamp = Some(now);
+        } else if rules.seldom && rtt.is_some_and(|rtt| rtt <= (1.0 + AS_GOOD) * self.probe_secs) {
+            self.probe_stamp = Some(now);
+        }
+        if self.probe_secs < self.secs || older(self.stamp, FILTER) {
+            self.secs = self.probe_secs;
+            self.stamp = self.probe_stamp;
+        }
+    }
+
+    /// RTTs of two ways back do not compare.
+    pub fn note_way_back(&mut self, now: Instant, path: &PathState) {
+        let before = self.way_back.replace(path.way_back);
+        let changed = before.is_some_and(|before| before != path.way_back);
+        if let (true, Some(rtt)) = (changed, path.rtt) {
+            self.secs = secs(rtt.min);
+            self.probe_secs = self.secs;
+            self.stamp = Some(now);
+            self.probe_stamp = Some(now);
+        }
+    }
+}
+
+impl Engine {
+    /// CheckProbeRTT.
+    pub fn check_probe_rtt(&mut self, rules: &Rules, seen: &Seen) {
+        // Who was idle has emptied the queue already.
+        let was_idle = seen.sample.newest.is_from_idle() && seen.limited;
+        if was_idle {
+            self.aggregation.restart(seen.now);
+        }
+        if self.phase != Phase::ProbeRtt && self.min_rtt.expired && !was_idle {
+            self.save_cwnd();
+            self.phase = Phase::ProbeRtt;
+            self.min_rtt.done = None;
+            self.cycle.stop_samples();
+            self.rounds.start();
+        }
+        if self.phase == Phase::ProbeRtt {
+            self.handle_probe_rtt(rules, seen);
+        }
+    }
+
+    fn handle_probe_rtt(&mut self, rules: &Rules, seen: &Seen) {
+        self.ignore_samples(seen);
+        match self.min_rtt.done {
+            None if seen.in_flight <= self.probe_rtt_cwnd(seen.mss) => {
+                self.min_rtt.done = Some(seen.now + DURATION);
+                self.min_rtt.round_done = false;
+                self.rounds.start();
+            }
+            Some(done) => {
+                self.min_rtt.round_done |= self.rounds.started;
+                if self.min_rtt.round_done && seen.now > done {
+                    self.exit_probe_rtt(rules, seen);
+                }
+            }
+            None => (),
+        }
+    }
+
+    fn exit_probe_rtt(&mut self, rules: &Rules, seen: &Seen) {
+        self.min_rtt.probe_stamp = Some(seen.now);
+        self.restore_cwnd();
+        self.bounds.reset_short();
+        if self.full.reached {
+            self.start_down(rules, seen);
+            self.phase = Phase::Cruise;
+        } else {
+            self.phase = Phase::Startup;
+        }
+    }
+
+    /// ProbeRTTCwnd.
+    pub fn probe_rtt_cwnd(&self, mss: f64) -> f64 {
+        let gain = Phase::ProbeRtt.cwnd_gain();
+        self.bdp(gain).max(MIN_PACKETS * mss)
+    }
+}

@@ -1,0 +1,510 @@
+//! The draft's state machine, one ACK to a round trip: states, gains and bounds by hand.
+
+use std::time::Duration;
+
+use super::super::testing::settings;
+use super::super::testing::PathId;
+use super::super::testing::Registry;
+use super::super::Phase as Shown;
+use super::*;
+use crate::registry::Rtt;
+
+const MSS: f64 = 1000.0;
+const RTT: Duration = Duration::from_millis(100);
+const DRAFT: &str = "losses=counted,look=off,regrow=off,probe-rtt=always";
+
+/// An engine, and what the path has done so far.
+struct Bench {
+    engine: Engine,
+    rules: Rules,
+    now: Instant,
+    total: u64,
+    rtt: Duration,
+}
+
+/// What is special about an ACK.
+#[derive(Clone, Copy, Default)]
+struct Special {
+    limited: bool,
+    in_flight: Option<f64>,
+    from_idle: bool,
+}
+
+impl Bench {
+    fn new(list: &str) -> Bench {
+        let engine = Engine {
+            cwnd: 10.0 * MSS,
+            initial_cwnd: 10.0 * MSS,
+            ..Engine::default()
+        };
+        Bench {
+            engine,
+            rules: Rules::new(&settings(&ENTRY, list)),
+            now: Instant::now(),
+            total: 0,
+            rtt: RTT,
+        }
+    }
+
+    /// A round trip in which so many packets per second are delivered, all in one ACK.
+    fn round(&mut self, rate: f64, special: Special) {
+        self.now += self.rtt;
+        let prior = self.total;
+        let acked = rate * MSS * self.rtt.as_secs_f64();
+        self.total += acked as u64;
+        let in_flight = special.in_flight.unwrap_or(self.engine.cwnd);
+        let newest = Flight {
+            tx_in_flight_bytes: if special.from_idle {
+                1000
+            } else {
+                in_flight as u64
+            },
+            packet_bytes: 1000,
+            lost_bytes: 0,
+            app_limited: special.limited,
+        };
+        let sample = RateSample {
+            total_bytes: self.total,
+            prior_bytes: prior,
+            interval: self.rtt,
+            newest,
+        };
+        let seen = Seen {
+            now: self.now,
+            mss: MSS,
+            acked,
+            in_flight,
+            rtt: Some(self.rtt.as_secs_f64()),
+            sample,
+            rate: sample.bytes_per_sec(),
+            limited: special.limited,
+            cwnd_limited: true,
+        };
+        self.engine.on_ack(&self.rules, seen);
+    }
+
+    fn rounds(&mut self, count: usize, rate: f64) {
+        for _ in 0..count {
+            self.round(rate, Special::default());
+        }
+    }
+
+    /// Rounds with little in flight, until the phase is `phase`.
+    fn until(&mut self, phase: Phase, rate: f64) {
+        for _ in 0..200 {
+            if self.engine.phase == phase {
+                return;
+            }
+            let special = Special {
+                in_flight: Some(0.5 * rate * MSS * self.rtt.as_secs_f64()),
+                ..Special::default()
+            };
+            self.round(rate, special);
+        }
+        panic!("stays in {:?}", self.engine.phase);
+    }
+
+    /// `lost` of `in_flight` packets, each reported by itself.
+    fn lose(&mut self, lost: u64, in_flight: u64) {
+        for nth in 1..=lost {
+            let loss = Loss {
+                lost_bytes: 1000,
+                lost_packets: 1,
+                newest_lost_sent: self.now,
+                persistent: false,
+            };
+            let flight = Flight {
+                tx_in_flight_bytes: in_flight * 1000,
+                lost_bytes: nth * 1000,
+                packet_bytes: 1000,
+                app_limited: false,
+            };
+            self.engine
+                .on_loss(&self.rules, self.now, MSS, &loss, &flight);
+        }
+    }
+
+    /// In Cruise, with 1000 packets per second: a BDP of 100.
+    fn cruising(list: &str) -> Bench {
+        let mut bench = Bench::new(list);
+        bench.until(Phase::Cruise, 1000.0);
+        bench
+    }
+}
+
+#[track_caller]
+fn close(a: f64, b: f64) {
+    assert!((a - b).abs() <= 1e-6 * b.abs().max(1.0), "{a} is not {b}");
+}
+
+#[test]
+fn startup_ends_after_three_rounds_without_growth() {
+    let mut bench = Bench::new(DRAFT);
+    for rate in [100.0, 200.0, 400.0, 800.0, 1000.0] {
+        bench.rounds(1, rate);
+        assert_eq!(bench.engine.full.count, 0);
+    }
+    close(bench.engine.pace.unwrap(), 0.99 * 2.77 * 1000.0 * MSS);
+    bench.rounds(2, 1200.0);
+    assert_eq!(
+        (bench.engine.full.count, bench.engine.phase),
+        (2, Phase::Startup)
+    );
+    bench.rounds(1, 1200.0);
+    assert_eq!(bench.engine.phase, Phase::Drain);
+    assert!(bench.engine.full.reached);
+    close(bench.engine.pace.unwrap(), 0.99 * 0.5 * 1200.0 * MSS);
+}
+
+#[test]
+fn rounds_that_the_application_limits_do_not_end_startup() {
+    let mut bench = Bench::new(DRAFT);
+    let limited = Special {
+        limited: true,
+        ..Special::default()
+    };
+    for _ in 0..20 {
+        bench.round(100.0, limited);
+    }
+    assert_eq!(
+        (bench.engine.full.count, bench.engine.phase),
+        (0, Phase::Startup)
+    );
+}
+
+#[test]
+fn startup_ends_by_losses_in_a_second_round() {
+    // 6 ranges of 100 packets; the draft wants a round trip in recovery before.
+    let mut bench = Bench::new(DRAFT);
+    bench.rounds(1, 500.0);
+    for (packets, phase) in [(5, Phase::Startup), (5, Phase::Startup), (6, Phase::Drain)] {
+        bench.lose(packets, 100);
+        bench.round(
+            1000.0,
+            Special {
+                limited: true,
+                in_flight: Some(102.0 * MSS),
+                ..Special::default()
+            },
+        );
+        assert_eq!(bench.engine.phase, phase, "{packets}");
+    }
+    // max(BDP, what was delivered last) is 100, but 102 were in flight and lost nothing.
+    close(bench.engine.bounds.inflight_hi, 102.0 * MSS);
+}
+
+#[test]
+fn judged_losses_without_a_queue_do_not_end_startup() {
+    let mut bench = Bench::new("");
+    bench.rounds(1, 500.0);
+    for _ in 0..4 {
+        bench.lose(9, 100);
+        bench.round(
+            1000.0,
+            Special {
+                limited: true,
+                ..Special::default()
+            },
+        );
+    }
+    assert_eq!(bench.engine.phase, Phase::Startup);
+}
+
+#[test]
+fn drain_ends_with_the_queue_or_after_three_rounds() {
+    let drained = |in_flight: f64| {
+        let mut bench = Bench::new(DRAFT);
+        while bench.engine.phase != Phase::Drain {
+            bench.rounds(1, 1000.0);
+        }
+        let mut rounds = 0;
+        while bench.engine.phase == Phase::Drain {
+            bench.round(
+                1000.0,
+                Special {
+                    in_flight: Some(in_flight * MSS),
+                    ..Special::default()
+                },
+            );
+            rounds += 1;
+        }
+        assert!(bench.engine.phase.is_probe_bw());
+        rounds
+    };
+    assert_eq!(drained(100.0), 1);
+    assert_eq!(drained(101.0), 4);
+}
+
+#[test]
+fn a_cycle_of_probes() {
+    let mut bench = Bench::cruising(DRAFT);
+    let bdp = 100.0 * MSS;
+    close(bench.engine.pace.unwrap(), 0.99 * 1000.0 * MSS);
+    bench.until(Phase::Refill, 1000.0);
+    close(bench.engine.pace.unwrap(), 0.99 * 1000.0 * MSS);
+    bench.rounds(1, 1000.0);
+    assert_eq!(bench.engine.phase, Phase::Up);
+    close(bench.engine.pace.unwrap(), 0.99 * 1.25 * 1000.0 * MSS);
+    // Up ends after three rounds that brought less than a quarter, the one it began with apart.
+    bench.rounds(2, 1000.0);
+    assert_eq!(bench.engine.phase, Phase::Up);
+    close(bench.engine.target(2.25, MSS), 2.25 * bdp + 2.0 * MSS);
+    bench.rounds(1, 1000.0);
+    assert_eq!(bench.engine.phase, Phase::Down);
+    close(bench.engine.pace.unwrap(), 0.99 * 0.9 * 1000.0 * MSS);
+    // More than the BDP in flight keeps it there; the BDP does not.
+    bench.round(
+        1000.0,
+        Special {
+            in_flight: Some(bdp + MSS),
+            ..Special::default()
+        },
+    );
+    assert_eq!(bench.engine.phase, Phase::Down);
+    bench.round(
+        1000.0,
+        Special {
+            in_flight: Some(bdp),
+            ..Special::default()
+        },
+    );
+    assert_eq!(bench.engine.phase, Phase::Cruise);
+    close(
+        bench.engine.cwnd,
+        2.0 * bdp + bench.engine.aggregation.extra(),
+    );
+}
+
+#[test]
+fn a_probe_is_due_after_two_to_three_seconds() {
+    // Down that never ends goes to Refill.
+    let mut bench = Bench::cruising("losses=counted,look=off,regrow=off");
+    bench.until(Phase::Up, 1000.0);
+    bench.until(Phase::Down, 1000.0);
+    let began = bench.now;
+    while bench.engine.phase == Phase::Down {
+        bench.round(
+            1000.0,
+            Special {
+                in_flight: Some(150.0 * MSS),
+                ..Special::default()
+            },
+        );
+    }
+    assert_eq!(bench.engine.phase, Phase::Refill);
+    let waited = (bench.now - began).as_secs_f64();
+    assert!((2.0..=3.2).contains(&waited), "{waited}");
+}
+
+#[test]
+fn small_flows_probe_as_often_as_reno_grows() {
+    // A BDP of ten packets: after 10 rounds, or 9.
+    let mut bench = Bench::new(DRAFT);
+    bench.until(Phase::Cruise, 100.0);
+    let first = bench.engine.rounds.count;
+    bench.until(Phase::Refill, 100.0);
+    let rounds = bench.engine.rounds.count - first;
+    assert!((7..=10).contains(&rounds), "{rounds}");
+}
+
+#[test]
+fn a_probe_that_loses_too_much_sets_inflight_hi() {
+    let mut bench = Bench::cruising(DRAFT);
+    bench.until(Phase::Up, 1000.0);
+    // 2 of 100 may be lost.
+    bench.lose(2, 100);
+    assert_eq!(bench.engine.phase, Phase::Up);
+    bench.lose(3, 100);
+    assert_eq!(bench.engine.phase, Phase::Down);
+    // 99 in flight before the packet, 2 lost of them: 99 + (1.98 - 2)/0.98.
+    let hi = (99.0 + (0.02 * 99.0 - 2.0) / 0.98) * MSS;
+    close(bench.engine.bounds.inflight_hi, hi);
+    // Once per probe.
+    bench.lose(50, 60);
+    close(bench.engine.bounds.inflight_hi, hi);
+    bench.until(Phase::Cruise, 1000.0);
+    close(bench.engine.cwnd, 0.85 * hi);
+}
+
+#[test]
+fn losses_between_probes_lower_rate_and_flight_for_now() {
+    let mut bench = Bench::cruising(DRAFT);
+    bench.rounds(2, 1000.0);
+    bench.rounds(1, 500.0);
+    let cwnd = bench.engine.cwnd;
+    bench.lose(1, 100);
+    bench.rounds(2, 500.0);
+    close(bench.engine.bounds.bw_lo, 0.7 * 1000.0 * MSS);
+    close(bench.engine.bounds.inflight_lo, 0.7 * cwnd);
+    close(bench.engine.pace.unwrap(), 0.99 * 0.7 * 1000.0 * MSS);
+    // Until the next probe.
+    bench.until(Phase::Refill, 500.0);
+    assert!(bench.engine.bounds.bw_lo.is_infinite());
+}
+
+#[test]
+fn judged_losses_between_probes() {
+    let lowered = |lost: u64| {
+        let mut bench = Bench::cruising("");
+        bench.rounds(2, 1000.0);
+        bench.lose(lost, 100);
+        bench.rounds(2, 1000.0);
+        bench.engine.bounds.bw_lo.is_finite()
+    };
+    // p0 is 0.001 at most, as nothing was lost while it cruised: of 100 packets 2.1 + 0.9 may be lost.
+    assert!(!lowered(2));
+    assert!(lowered(4));
+}
+
+#[test]
+fn probe_rtt_after_five_seconds() {
+    let mut bench = Bench::cruising(DRAFT);
+    // What is above the least RTT refreshes nothing.
+    bench.rtt = RTT + Duration::from_millis(1);
+    let began = bench.now;
+    bench.until(Phase::ProbeRtt, 1000.0);
+    assert!(bench.now - began <= Duration::from_millis(5_200));
+    bench.until(Phase::Cruise, 1000.0);
+    assert!(bench.engine.bounds.bw_lo.is_infinite());
+    // The rate it saw with half a BDP in flight is no rate of the path.
+    close(bench.engine.max_bw.get(), 1000.0 * MSS);
+}
+
+#[test]
+fn probe_rtt_halves_the_flight() {
+    let mut bench = Bench::cruising(DRAFT);
+    bench.rtt = RTT + Duration::from_millis(1);
+    bench.until(Phase::ProbeRtt, 1000.0);
+    let bdp = bench.engine.bdp(1.0);
+    close(bench.engine.cwnd, 0.5 * bdp);
+}
+
+#[test]
+fn who_was_idle_need_not_probe_the_rtt() {
+    let mut bench = Bench::cruising(DRAFT);
+    bench.rtt = RTT + Duration::from_millis(1);
+    bench.now += Duration::from_secs(6);
+    bench.round(
+        10.0,
+        Special {
+            limited: true,
+            from_idle: true,
+            ..Special::default()
+        },
+    );
+    assert_ne!(bench.engine.phase, Phase::ProbeRtt);
+}
+
+#[test]
+fn an_rtt_as_good_as_the_least_puts_off_probe_rtt() {
+    for (micros, probes) in [(3_000, false), (3_300, true)] {
+        let mut bench = Bench::cruising("");
+        bench.rtt = RTT + Duration::from_micros(micros);
+        let began = bench.now;
+        let mut probed = false;
+        while bench.now - began < Duration::from_secs(9) {
+            bench.rounds(1, 1000.0);
+            probed |= bench.engine.phase == Phase::ProbeRtt;
+        }
+        assert_eq!(probed, probes, "{micros}");
+    }
+}
+
+#[test]
+fn limited_samples_never_lower_the_rate() {
+    let mut bench = Bench::cruising(DRAFT);
+    for _ in 0..200 {
+        bench.round(
+            10.0,
+            Special {
+                limited: true,
+                in_flight: Some(MSS),
+                ..Special::default()
+            },
+        );
+        assert!(bench.engine.max_bw.get() >= 1000.0 * MSS);
+    }
+    // But they raise it.
+    bench.round(
+        2000.0,
+        Special {
+            limited: true,
+            ..Special::default()
+        },
+    );
+    close(bench.engine.max_bw.get(), 2000.0 * MSS);
+}
+
+#[test]
+fn look_brings_the_first_probe_forward() {
+    let first_probe = |list: &str| {
+        let mut bench = Bench::cruising(list);
+        let began = bench.now;
+        bench.until(Phase::Up, 1000.0);
+        (bench.now - began).as_secs_f64()
+    };
+    assert!(first_probe("") <= 1.3);
+    assert!(first_probe("look=off") > 2.0);
+}
+
+#[test]
+fn a_probe_that_finds_much_more_starts_anew() {
+    let found = |list: &str, queue: Duration| {
+        let mut bench = Bench::cruising(list);
+        bench.until(Phase::Up, 1000.0);
+        bench.rtt = RTT + queue;
+        bench.rounds(1, 1230.0);
+        bench.rounds(1, 1510.0);
+        bench.engine.phase
+    };
+    assert_eq!(found("", Duration::ZERO), Phase::Startup);
+    assert_eq!(found("regrow=off", Duration::ZERO), Phase::Up);
+    assert_eq!(found("", Duration::from_millis(13)), Phase::Up);
+}
+
+#[test]
+fn the_share_that_is_lost_anyway() {
+    let judge = Judge::default();
+    close(judge.p0(0.05), 0.001);
+    assert_eq!(judge.p0(0.0), 0.0);
+    let rules = |list| Rules::new(&settings(&ENTRY, list));
+    // (0.02 + 0.001) 100 + 3 sqrt(0.001 * 0.999 * 100).
+    let bound = 2.1 + 3.0 * 0.0999_f64.sqrt();
+    close(judge.bound(&rules(""), 100.0), bound);
+    close(judge.bound(&rules("losses=counted"), 100.0), 2.0);
+    assert!(!judge.too_many(&rules(""), 3.0, 100.0));
+    assert!(judge.too_many(&rules(""), 4.0, 100.0));
+}
+
+#[test]
+fn through_the_seam() {
+    let now = Instant::now();
+    let mut paths = Registry::new();
+    let path = paths.add(PathId(0), 1000);
+    path.cwnd_bytes = 10_000;
+    path.rtt = Some(Rtt::first(RTT));
+    let mut bbr = ENTRY.with_defaults();
+    bbr.on_path_added(now, PathId(0));
+    let ack = Ack {
+        acked_bytes: 10_000,
+        acked_packets: 10,
+        newest_sent: now,
+        in_flight_before_bytes: 10_000,
+        rtt_sample: Some(RTT),
+        app_limited: false,
+    };
+    // Nothing is known without a sample.
+    assert_eq!(bbr.on_model(now, &paths, PathId(0), &ack, None), None);
+    let sample = RateSample {
+        total_bytes: 10_000,
+        prior_bytes: 0,
+        interval: RTT,
+        newest: Flight::default(),
+    };
+    let control = bbr.on_model(now, &paths, PathId(0), &ack, Some(&sample));
+    let control = control.unwrap();
+    // 10,000 bytes in 100 ms; the window grows by what was acked.
+    close(control.pacing_rate_bytes_per_sec.unwrap(), 2.77 * 100_000.0);
+    assert_eq!((control.cwnd_bytes, control.starts), (20_000.0, true));
+    assert_eq!(Shown::SlowStart.name(), "slow_start");
+}

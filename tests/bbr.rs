@@ -1,0 +1,194 @@
+//! BBR in the packet-level model, and with events that no network would send.
+
+mod common;
+
+use common::network::Network;
+use common::network::Queue;
+use common::random::Random;
+use common::*;
+
+use std::time::Duration;
+
+use mpq_decision::cc::Ack;
+use mpq_decision::cc::Flight;
+use mpq_decision::cc::Loss;
+use mpq_decision::cc::RateSample;
+use mpq_decision::registry::Rtt;
+use mpq_decision::PathId;
+
+const NAME: &str = "uncoupled-bbr";
+
+/// The share of 19 Mbit/s, less what is lost, that one flow carries in 30 s at 50 ms; a BDP is 100
+/// packets.
+fn share(controller: &str, loss: f64, queue: f64, seed: u64) -> f64 {
+    let mut network = Network::new(seed);
+    let link = network.link(2000.0, Queue::DropTail(queue), loss);
+    let flow = network.flow(controller, &[(link, Duration::from_millis(50))]);
+    network.run(Duration::from_secs(30));
+    network.acked(flow, 0) / 60_000.0 / (1.0 - loss)
+}
+
+#[test]
+fn fills_a_link_whatever_it_loses() {
+    for (loss, queue) in [(0.0, 25.0), (0.0, 400.0), (0.01, 100.0), (0.03, 100.0)] {
+        let share = share(NAME, loss, queue, 3);
+        assert!(share > 0.95, "{loss} {queue}: {share}");
+    }
+}
+
+#[test]
+fn losses_that_are_counted_cost_what_the_draft_says() {
+    // One round trip in five loses more than 2 of 100 packets at 1 %.
+    let counted = share("uncoupled-bbr:losses=counted", 0.02, 100.0, 3);
+    let judged = share(NAME, 0.02, 100.0, 3);
+    assert!(judged > 1.3 * counted, "{judged} {counted}");
+}
+
+#[test]
+fn keeps_the_queue_short() {
+    let mut network = Network::new(5);
+    let link = network.link(2000.0, Queue::DropTail(400.0), 0.0);
+    network.flow(NAME, &[(link, Duration::from_millis(50))]);
+    network.run(Duration::from_secs(5));
+    let mut queued = 0.0;
+    for _ in 0..200 {
+        network.run(Duration::from_millis(53));
+        queued += network.queued(link) / 200.0;
+    }
+    // A quarter of the BDP.
+    assert!(queued < 25.0, "{queued}");
+}
+
+#[test]
+fn two_flows_share_a_link() {
+    let mut network = Network::new(7);
+    let link = network.link(2000.0, Queue::DropTail(100.0), 0.0);
+    let rtt = Duration::from_millis(50);
+    let one = network.flow(NAME, &[(link, rtt)]);
+    network.run(Duration::from_secs(1));
+    let other = network.flow(NAME, &[(link, rtt)]);
+    network.warm_up(Duration::from_secs(20));
+    network.run(Duration::from_secs(60));
+    let ratio = network.acked(one, 0) / network.acked(other, 0);
+    assert!((0.6..1.6).contains(&ratio), "{ratio}");
+}
+
+/// Random events of two paths; what the controller shows after each.
+fn random_events(seed: u64, mut check: impl FnMut(&Sender, u64, &str)) -> Vec<(u64, Option<u64>)> {
+    let mut sender = Sender::new(NAME, &[20, 200]);
+    let mut random = Random(seed);
+    let mut shown = Vec::new();
+    let mut totals = [0u64; 2];
+    let mut number = |below: u64| (random.uniform() * below as f64) as u64;
+    for _ in 0..4000 {
+        sender.now += Duration::from_micros(number(50_000));
+        let id = number(2);
+        let limited = number(3) == 0;
+        let flight = Flight {
+            tx_in_flight_bytes: number(1 << 22),
+            lost_bytes: number(1 << 16),
+            packet_bytes: MSS,
+            app_limited: limited,
+        };
+        let what = match number(20) {
+            0 => {
+                let loss = Loss {
+                    lost_bytes: MSS,
+                    lost_packets: 1 + number(50),
+                    newest_lost_sent: sender.now - Duration::from_micros(number(1_000_000)),
+                    persistent: number(40) == 0,
+                };
+                sender.group.on_rated_loss(
+                    sender.now,
+                    &mut sender.paths,
+                    PathId(id),
+                    &loss,
+                    Some(&flight),
+                );
+                "loss"
+            }
+            1 => {
+                sender.now += Duration::from_secs(number(8));
+                "wait"
+            }
+            2 => {
+                let path = sender.paths.get_mut(PathId(id)).unwrap();
+                path.rtt = Some(Rtt::first(Duration::from_micros(number(1_000_000))));
+                "rtt"
+            }
+            3 if number(10) == 0 => {
+                sender
+                    .group
+                    .on_path_migrated(sender.now, &mut sender.paths, PathId(id));
+                "migrated"
+            }
+            _ => {
+                let acked = number(20) * MSS;
+                let total = &mut totals[id as usize];
+                *total += acked;
+                let rate = RateSample {
+                    total_bytes: *total,
+                    prior_bytes: total.saturating_sub(number(1 << 20)),
+                    interval: Duration::from_nanos(number(300_000_000)),
+                    newest: flight,
+                };
+                let rtt = sender.paths.get(PathId(id)).unwrap().rtt;
+                let ack = Ack {
+                    acked_bytes: acked,
+                    acked_packets: acked / MSS,
+                    newest_sent: sender.now - Duration::from_millis(20),
+                    in_flight_before_bytes: number(1 << 22),
+                    rtt_sample: rtt.map(|rtt| rtt.latest),
+                    app_limited: limited,
+                };
+                let rate = Some(&rate).filter(|_| number(10) > 0);
+                sender
+                    .group
+                    .on_rated_ack(sender.now, &mut sender.paths, PathId(id), &ack, rate);
+                if limited {
+                    "limited"
+                } else {
+                    "ack"
+                }
+            }
+        };
+        check(&sender, id, what);
+        let path = sender.paths.get(PathId(id)).unwrap();
+        shown.push((path.cwnd_bytes, path.pacing_rate_bytes_per_sec));
+    }
+    shown
+}
+
+#[test]
+fn window_and_rate_stay_within_bounds() {
+    for seed in 1..40 {
+        let mut before = [0.0; 2];
+        random_events(seed, |sender, id, what| {
+            let path = sender.paths.get(PathId(id)).unwrap();
+            assert!(path.cwnd_bytes >= 2 * MSS, "{what}: {path:?}");
+            assert!(path.cwnd_bytes <= 1 << 36, "{what}: {path:?}");
+            assert!(path.pacing_rate_bytes_per_sec.is_none_or(|rate| rate > 0));
+            assert_eq!(sender.group.next_timer(), None);
+            let trace = sender.group.trace(sender.now, &sender.paths, PathId(id));
+            let trace = trace.unwrap();
+            for (name, value) in trace.values() {
+                assert!(value.is_finite() && *value >= 0.0, "{what}: {name} {value}");
+            }
+            // What the application limits raises the rate, or leaves it, but where a cycle ended.
+            let max_bw = trace.values().iter().find(|(name, _)| *name == "max_bw");
+            let max_bw = max_bw.unwrap().1;
+            if what == "limited" {
+                assert!(max_bw >= before[id as usize], "{max_bw}");
+            }
+            before[id as usize] = max_bw;
+        });
+    }
+}
+
+#[test]
+fn the_same_events_have_the_same_outcome() {
+    assert_eq!(
+        random_events(9, |_, _, _| ()),
+        random_events(9, |_, _, _| ())
+    );
+}
