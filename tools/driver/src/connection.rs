@@ -67,6 +67,12 @@ pub struct Conn {
     /// The manager knows whether the peer agreed to several paths.
     pub(crate) is_agreed: bool,
 
+    /// Bytes of responses that the application was given.
+    pub(crate) read_bytes: u64,
+
+    /// The application waits for a response, or for what it sends to be taken.
+    pub(crate) is_waiting: bool,
+
     /// A train that was begun but waits for its release time.
     pub(crate) held: Option<Train>,
 

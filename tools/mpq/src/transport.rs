@@ -8,6 +8,9 @@ use mpq_driver::TransportSettings;
 use crate::cc_trace;
 use crate::exit::Failure;
 
+/// Less would hold a few packets only.
+const LEAST_BUFFER: u64 = 16 << 10;
+
 /// The names are quiche-client's and quiche-server's where they exist there.
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Transport")]
@@ -45,6 +48,12 @@ pub struct TransportArgs {
     /// Flow control limit of each stream
     #[arg(long, value_name = "BYTES", default_value_t = 16 << 20)]
     max_stream_data: u64,
+
+    /// Buffer of each connection here: both flow control limits, in place of the two above, and
+    /// what is held at most to be sent, unsent or unacknowledged; `mpq tune` finds one
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(LEAST_BUFFER..),
+          conflicts_with_all = ["max_data", "max_stream_data"])]
+    buffer: Option<u64>,
 
     /// Close after so long without a packet
     #[arg(long, value_name = "MS", default_value_t = 30_000)]
@@ -111,8 +120,9 @@ impl TransportArgs {
             congestion_controller: self.cc.clone(),
             cc_observer,
             scheduler: self.sched.clone(),
-            max_data: self.max_data,
-            max_stream_data: self.max_stream_data,
+            max_data: self.buffer.unwrap_or(self.max_data),
+            max_stream_data: self.buffer.unwrap_or(self.max_stream_data),
+            max_send_buffer: self.buffer,
             idle_timeout: Duration::from_millis(self.idle_timeout),
             max_path_id: (!self.no_multipath).then_some(self.max_path_id),
             active_connection_id_limit: self.max_active_cids,

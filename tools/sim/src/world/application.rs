@@ -64,8 +64,18 @@ impl World<'_> {
         let mut next = NEVER;
         if host.is_client {
             state.established.get_or_insert(self.now);
+            let is_waiting = match &state.viewer {
+                Some(viewer) => viewer.is_waiting(),
+                None => state.request.is_some() || state.has_beside || !state.is_other_done,
+            };
             let (paths, ends) = (&mut state.paths, &state.ends);
-            next = paths.step(&mut host.quic, ends, self.base, self.now);
+            let clock = (self.base, self.now);
+            next = paths.step(
+                &mut host.quic,
+                ends,
+                clock,
+                (host.received.bytes, is_waiting),
+            );
         }
         if !host.has_begun {
             host.has_begun = true;
