@@ -28,11 +28,12 @@ pub struct Member {
 }
 
 /// Which of the paths carry data: those whose Omega is above `least` [MO algorithm 1, line 11], those
-/// that are not measured yet, and for each of them that does not work the best one of the others.
+/// that are not measured yet, and for each of the former that does not work the best one of the others.
 pub fn chosen(members: &[Member], least: f64) -> Vec<bool> {
     let is_used = |member: &Member| member.omega.is_none_or(|omega| omega > least);
     let mut chosen: Vec<bool> = members.iter().map(is_used).collect();
-    let broken = members.iter().filter(|m| is_used(m) && !m.works).count();
+    let is_missed = |m: &&Member| m.omega.is_some() && is_used(m) && !m.works;
+    let broken = members.iter().filter(is_missed).count();
     let mut others: Vec<(f64, usize)> = members
         .iter()
         .enumerate()

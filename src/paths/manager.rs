@@ -213,6 +213,12 @@ impl View<'_> {
             .is_some_and(|open| self.0.works(open))
     }
 
+    /// Whether the path is validated and its address there, whether or not it is in doubt.
+    pub fn is_usable(&self, path: PathId) -> bool {
+        let open = self.0.paths.get(path);
+        open.is_some_and(|open| open.validated_at.is_some() && self.0.is_up(&open.pair))
+    }
+
     /// Whether the path stands by whatever the policy, because of its interface.
     pub fn stands_by(&self, path: PathId) -> bool {
         let address = self.pair(path).and_then(|pair| self.0.address(&pair.local));

@@ -9,8 +9,9 @@
 //! Every path is open and stays so: one is left out by its status, and the best one that is not used
 //! takes the place of a used one that does not work [MO, after algorithm 1]. Only time counts in which
 //! the application wanted data, so that T is that of a transfer, not of a film's pauses. A path that
-//! comes or goes while one is measured begins that measurement anew; one whose factor is not known is
-//! used.
+//! comes or goes begins the measurement under way anew, and one that was in doubt for half of it makes
+//! it worthless: shorter doubts are a part of what a path does to the others. One whose factor is not
+//! known is used.
 //!
 //! | symbol | name here    | unit    | source                                        |
 //! |--------|--------------|---------|-----------------------------------------------|
@@ -128,6 +129,8 @@ struct Tally {
     begin: Option<Instant>,
     last: Option<(Instant, Sample)>,
     wanted: Duration,
+    /// The part of it in which a path that was to carry data was in doubt.
+    doubted: Duration,
     bytes: u64,
 }
 
@@ -254,6 +257,14 @@ impl Pcdc {
     }
 }
 
+/// What may carry data, in doubt or not.
+fn usable(view: &View<'_>) -> Vec<PathId> {
+    let paths = view.paths();
+    paths
+        .filter(|path| view.is_usable(*path) && !view.stands_by(*path))
+        .collect()
+}
+
 fn ends(pair: &Pair) -> Ends {
     (pair.local.ip, pair.remote)
 }
@@ -299,10 +310,7 @@ impl Policy for Pcdc {
     }
 
     fn look(&mut self, now: Instant, view: &View<'_>) {
-        let usable = view.paths();
-        let set: Vec<PathId> = usable
-            .filter(|path| view.works(*path) && !view.stands_by(*path))
-            .collect();
+        let set = usable(view);
         match &self.phase {
             Phase::All { set: old } | Phase::Without { set: old, .. } if *old != set => {
                 self.enter(now, Phase::Rest);
@@ -329,9 +337,14 @@ impl Policy for Pcdc {
     }
 
     fn on_sample(&mut self, now: Instant, view: &View<'_>, sample: Sample) {
-        if self.phase == Phase::Rest {
-            return;
-        }
+        let is_in_doubt = match &self.phase {
+            Phase::Rest => return,
+            Phase::All { set } => set.iter().any(|path| !view.works(*path)),
+            Phase::Without { set, left_out, .. } => {
+                let mut carriers = set.iter().filter(|path| *path != left_out);
+                carriers.any(|path| !view.works(*path))
+            }
+        };
         self.sample_at = Some(now + TICK);
         let tally = &mut self.tally;
         let begun = tally.begin.is_some_and(|begin| begin <= now);
@@ -342,13 +355,23 @@ impl Policy for Pcdc {
         if !(before.is_wanted && sample.is_wanted) {
             return;
         }
-        tally.wanted += now.saturating_duration_since(then);
+        let elapsed = now.saturating_duration_since(then);
+        tally.wanted += elapsed;
+        if is_in_doubt {
+            tally.doubted += elapsed;
+        }
         let bytes = sample.delivered_bytes;
         tally.bytes += bytes.saturating_sub(before.delivered_bytes);
-        if tally.wanted >= self.t {
-            let rate = tally.bytes as f64 / tally.wanted.as_secs_f64();
-            self.finish(now, view, rate);
+        let (wanted, doubted) = (tally.wanted, tally.doubted);
+        if wanted < self.t {
+            return;
         }
+        if 2 * doubted >= wanted {
+            let set = usable(view);
+            return self.enter(now, Phase::All { set });
+        }
+        let rate = tally.bytes as f64 / wanted.as_secs_f64();
+        self.finish(now, view, rate);
     }
 
     fn look_at(&self) -> Option<Instant> {

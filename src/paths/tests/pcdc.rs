@@ -199,23 +199,45 @@ fn nothing_is_abandoned_and_the_best_unused_replaces_what_fails() {
 #[test]
 fn a_path_that_dies_while_it_is_measured() {
     let mut network = Network::new("pcdc:t=10s", 3, third_hurts);
-    // In the second half of what is measured without path 0.
-    network.until(17);
-    assert_eq!(network.carriers(), [1, 2]);
     let doubt = |doubted| Event::Doubt {
-        path: PathId(0),
+        path: PathId(1),
         doubted,
     };
+    // In the second half of what is measured without path 0: it counts.
+    network.until(17);
+    assert_eq!(network.carriers(), [1, 2]);
     network.event(doubt(true));
+    network.until(21);
+    assert_eq!(network.bench.manager.impacts().len(), 1);
+    // All of the next measurement: it is made again until the path is abandoned.
+    network.until(45);
     assert_eq!(network.carriers(), [0, 1, 2]);
-    // Of the two that are left, for 10 s each.
-    network.until(36);
-    assert_eq!(network.carriers(), [0, 2]);
-    network.event(doubt(false));
-    network.until(37);
-    assert_eq!(network.carriers(), [0, 1, 2]);
-    network.until(200);
-    assert_eq!(network.carriers(), [0, 1]);
+    network.bench.answers = false;
+    network.event(gone(1, false));
+    network.paths.retain(|path| *path != 1);
+    network.rate = |paths| if paths.contains(&2) { 600.0 } else { 900.0 };
+    network.until(70);
+    assert_eq!(network.impacts(), [(0, 500), (2, -500)]);
+    assert_eq!(network.carriers(), [0]);
+}
+
+#[test]
+fn a_short_doubt_is_a_part_of_what_is_measured() {
+    let mut network = Network::new("pcdc:t=10s", 3, third_hurts);
+    for second in 0..70 {
+        network.until(second);
+        let path = PathId(2);
+        network.event(Event::Doubt {
+            path,
+            doubted: true,
+        });
+        network.bench.now += MS * 300;
+        network.turn();
+        network.event(Event::Doubt {
+            path,
+            doubted: false,
+        });
+    }
     assert_eq!(network.impacts(), [(0, 500), (1, 400), (2, -500)]);
 }
 

@@ -12,7 +12,7 @@ use crate::exit::Failure;
 const LEAST_BUFFER: u64 = 16 << 10;
 
 /// The names are quiche-client's and quiche-server's where they exist there.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Transport")]
 pub struct TransportArgs {
     /// Congestion controller of what is sent, with its parameters if they are
@@ -110,6 +110,19 @@ fn hex(text: &str) -> Result<u32, String> {
 }
 
 impl TransportArgs {
+    /// Controller and scheduler.
+    pub fn algorithms(&self) -> String {
+        format!("{} {}", self.cc, self.sched)
+    }
+
+    /// The same with a buffer of so many bytes.
+    pub fn with_buffer(&self, bytes: u64) -> TransportArgs {
+        TransportArgs {
+            buffer: Some(bytes),
+            ..self.clone()
+        }
+    }
+
     /// The settings these options stand for. Creates the file of `--cc-trace`.
     pub fn settings(&self) -> Result<TransportSettings, Failure> {
         let cc_observer = match &self.cc_trace {
