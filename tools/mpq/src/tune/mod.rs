@@ -125,6 +125,10 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: Option<u32>,
 
+    /// Seed of the first round, in scenarios
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
     /// Throughput that a smaller buffer may cost, of 1
     #[arg(long, value_name = "PART", default_value_t = 0.07, value_parser = part)]
     delta: f64,
@@ -342,7 +346,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             finish(args, &out, report, &observations, &result)
         }
         Target::Scenario(file) => {
-            let mut lab = simulated::Simulated::new(file, args.flow.as_deref())?;
+            let mut lab = simulated::Simulated::new(file, args.flow.as_deref(), args.seed)?;
             let space = space(args, None)?;
             if args.dry_run {
                 return dry_run(args, &target.name(), &space, Some(lab.path_count()));
@@ -459,9 +463,13 @@ fn dry_run(args: &Args, target: &str, space: &Space, paths: Option<usize>) -> Re
     println!("throughputs   {n} at most, {seconds:.0} s in all");
     if of_impacts > 0 {
         let each = paths.map_or("twice for each path".into(), |paths| {
-            format!("{:.0} s each", 2.0 * paths as f64 * space.seconds)
+            let seconds = match args.method {
+                Method::Published => 2.0 * paths as f64 * space.seconds,
+                Method::Quick => (paths + 1) as f64 * (space.seconds / 5.0 + 0.5),
+            };
+            format!("{seconds:.0} s each")
         });
-        println!("impact        of all paths, {of_impacts} times at most, {each} at most");
+        println!("impact        of all paths, {of_impacts} times at most, {each}");
     }
     println!(
         "bytes         what the network carries in that time: 125 kB a second for each Mbit/s"

@@ -48,11 +48,6 @@ impl Fit {
         })
     }
 
-    /// What it predicts.
-    pub fn at(&self, row: &[f64]) -> f64 {
-        dot(row, &self.coefficients)
-    }
-
     /// Of the mean that it predicts.
     pub fn standard_error(&self, row: &[f64]) -> f64 {
         // |R^-T x|, column by column of R^-1.
@@ -179,7 +174,6 @@ mod tests {
         close(fit.p_values[1], 1.0 - (10.0f64 / 12.0).sqrt());
         // Of the mean at x = 3: s sqrt(1/4 + 1.5^2/5).
         close(fit.standard_error(&[1.0, 3.0]), (0.5f64 * 0.7).sqrt());
-        close(fit.at(&[1.0, 3.0]), 4.5);
     }
 
     #[test]

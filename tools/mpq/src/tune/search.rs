@@ -38,8 +38,11 @@ const TIE: f64 = 0.01;
 /// Of the first stage's time.
 const SHORT: f64 = 3.0;
 
+/// Of a throughput's time, for each path and once for all.
+const QUICK_IMPACTS: f64 = 5.0;
+
 /// Controllers that are measured at full length, at most.
-const FINALISTS: usize = 3;
+const FINALISTS: usize = 2;
 
 /// Those worse than this part of the best one are not.
 const HOPELESS: f64 = 0.75;
@@ -141,6 +144,8 @@ pub fn observations(record: &Record<'_>, seconds: f64) -> Vec<Observation> {
 struct Search<'r, 'a> {
     space: &'r Space,
     record: &'r mut Record<'a>,
+    /// How long each throughput of an impact factor is measured.
+    impacts_s: f64,
     impacts: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
@@ -155,6 +160,7 @@ impl Search<'_, '_> {
         }
         let mut ask = self.space.ask(cc, paths, self.space.range()[1]);
         ask.what = What::Impacts;
+        ask.seconds = self.impacts_s;
         let found = self.record.ask(ask)?.impacts;
         self.impacts.insert(cc.to_owned(), found.clone());
         Ok(found)
@@ -163,7 +169,6 @@ impl Search<'_, '_> {
     fn throughput(&mut self, point: &Point, seconds: f64, round: u32) -> Result<Measured, Failure> {
         let mut ask = self.space.ask(&point.cc, &point.paths, point.buffer_mib);
         ask.impacts = self.impacts(&point.cc, &point.paths)?;
-        // Without a path that is left out it is the simplest manager, which needs no measurement.
         ask.seconds = seconds;
         ask.round = round;
         self.record.ask(ask)
@@ -185,6 +190,7 @@ pub fn published(space: &Space, record: &mut Record<'_>) -> Result<Result_, Fail
     let mut search = Search {
         space,
         record,
+        impacts_s: space.seconds,
         impacts: BTreeMap::new(),
     };
     let mut observations = Vec::new();
@@ -256,6 +262,7 @@ pub fn quick(space: &Space, record: &mut Record<'_>) -> Result<Result_, Failure>
     let mut search = Search {
         space,
         record,
+        impacts_s: space.seconds / QUICK_IMPACTS,
         impacts: BTreeMap::new(),
     };
     let [_, largest] = space.range();

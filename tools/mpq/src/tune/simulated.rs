@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
+use mpq_decision::paths::Choice;
 use mpq_sim::scenario::Document;
 use mpq_sim::world;
 use mpq_sim::world::RunError;
@@ -27,16 +28,17 @@ pub struct Simulated {
     file: PathBuf,
     flow: String,
     paths: Vec<String>,
+    seed: u64,
     stop: Arc<AtomicBool>,
 }
 
 impl Simulated {
-    /// Reads the scenario; `flow` is its first one if it is not given. SIGINT and SIGTERM end
+    /// Reads the scenario; `flow` is its first one if it is not given. The first round has this `seed`. SIGINT and SIGTERM end
     /// measurements from now on.
     ///
     /// # Errors
     /// If the file is no scenario, or has no such flow of several paths.
-    pub fn new(file: &Path, flow: Option<&str>) -> Result<Simulated, Failure> {
+    pub fn new(file: &Path, flow: Option<&str>, seed: u64) -> Result<Simulated, Failure> {
         let usage = |e: &dyn std::fmt::Display| Failure::new(USAGE, e);
         let document = Document::plain(file, &[]).map_err(|e| usage(&e))?;
         let flows = &document.scenario.flow;
@@ -59,6 +61,7 @@ impl Simulated {
             file: file.to_owned(),
             flow: flow.name.clone(),
             paths,
+            seed,
             stop,
         })
     }
@@ -70,7 +73,7 @@ impl Simulated {
     pub fn target(&self) -> Result<String, Failure> {
         let document = Document::plain(&self.file, &[]).map_err(|e| Failure::new(USAGE, e))?;
         let hash = mpq_sim::results::sha256(document.text.as_bytes());
-        Ok(format!("{} {hash}", self.flow))
+        Ok(format!("{} {hash} seed {}", self.flow, self.seed))
     }
 
     /// The name of the flow.
@@ -83,14 +86,27 @@ impl Simulated {
         self.paths.len()
     }
 
+    /// How long it takes until the impact factors of all paths are known: with all and without one for
+    /// each, or all once; and a handshake, and a part of it again if a path is late.
+    fn impacts_s(&self, ask: &Ask) -> f64 {
+        let choice: Option<Choice> = ask.point.paths.parse().ok();
+        let settings = choice.as_ref().map(Choice::settings);
+        let settings = settings.filter(|settings| settings.has("baseline"));
+        let (settle_s, is_shared) = settings.map_or((0.0, false), |settings| {
+            (settings.get("settle"), settings.word("baseline") == "once")
+        });
+        let n = self.paths.len();
+        let phases = if is_shared { n + 1 } else { 2 * n };
+        2.0 + 1.1 * phases as f64 * (ask.seconds + settle_s)
+    }
+
     /// The scenario with what a measurement changes.
     fn changes(&self, ask: &Ask) -> Vec<(String, String)> {
         let key = |name: &str| format!("flow.{}.{name}", self.flow);
         let text = |text: &str| format!("\"{text}\"");
         let all_s = match ask.what {
             What::Throughput => ask.seconds,
-            // With all and without one, for each path; and what must not be measured.
-            What::Impacts => (2 * self.paths.len() + 4) as f64 * (ask.seconds + SETTLE_S),
+            What::Impacts => self.impacts_s(ask),
         };
         let policy = match (ask.what, ask.point.paths.contains(':')) {
             (What::Impacts, false) => format!("{}:t={}s", ask.point.paths, ask.seconds),
@@ -116,9 +132,6 @@ impl Simulated {
     }
 }
 
-/// What the quick path manager waits before it counts.
-const SETTLE_S: f64 = 0.5;
-
 impl Lab for Simulated {
     fn measure(&mut self, ask: &Ask) -> Result<Measured, Failure> {
         let document =
@@ -126,7 +139,7 @@ impl Lab for Simulated {
         let scenario = &document.cases[0].scenario;
         let options = world::Options {
             folder: &document.folder,
-            seed: u64::from(ask.round),
+            seed: self.seed + u64::from(ask.round) - 1,
             out: None,
             qlog: false,
             stop: &self.stop,
