@@ -8,13 +8,15 @@ use super::Entry;
 use super::Pair;
 use super::Policy;
 use super::View;
+use super::RULES;
 use crate::registry::PathId;
 
 /// The policy's name and maker.
 pub const ENTRY: Entry = Entry {
     name: "backup",
     summary: "a path over every interface; the first carries all, the others stand by",
-    new: || Box::new(Backup),
+    params: RULES,
+    new: |_| Box::new(Backup),
 };
 
 #[derive(Debug)]

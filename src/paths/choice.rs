@@ -87,7 +87,7 @@ impl Listed for Entry {
     }
 
     fn params(&self) -> &'static [Param] {
-        RULES
+        self.params
     }
 }
 
@@ -102,7 +102,7 @@ impl Choice {
 
     /// A fresh policy, for one connection.
     pub(super) fn policy(&self) -> Box<dyn Policy> {
-        (self.entry().new)()
+        (self.entry().new)(self.settings())
     }
 }
 
@@ -134,13 +134,14 @@ mod tests {
         for entry in POLICIES {
             let choice: Choice = entry.name.parse().unwrap();
             assert_eq!(choice.rules(), Choice::default().rules());
+            assert_eq!(entry.params[..RULES.len()], *RULES);
         }
     }
 
     #[test]
     fn what_is_wrong_is_named() {
         let said = |text: &str| text.parse::<Choice>().unwrap_err().to_string();
-        assert!(said("fullmesh").contains("full-mesh, backup, default-first, ndiffports"));
+        assert!(said("fullmesh").contains("full-mesh, backup, default-first, ndiffports, pcdc"));
         assert!(said("backup:most=3").contains("\"most\""));
         assert!(said("backup:max=0").contains("1 to 64"));
         assert!(said("backup:metered").contains("never"));

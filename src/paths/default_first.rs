@@ -7,13 +7,15 @@ use super::Entry;
 use super::Pair;
 use super::Policy;
 use super::View;
+use super::RULES;
 use crate::registry::PathId;
 
 /// The policy's name and maker.
 pub const ENTRY: Entry = Entry {
     name: "default-first",
     summary: "one path by the default route; another is opened only while that does not work",
-    new: || Box::new(DefaultFirst),
+    params: RULES,
+    new: |_| Box::new(DefaultFirst),
 };
 
 #[derive(Debug)]

@@ -100,6 +100,15 @@ pub enum OpenError {
     Socket(String),
 }
 
+/// What a connection has delivered so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Bytes of streams that the application was given, and of packets that the peer acknowledged.
+    pub delivered_bytes: u64,
+    /// A request or a transfer is under way: more would be delivered if the network let it.
+    pub is_wanted: bool,
+}
+
 /// Something that a manager must know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -173,6 +182,8 @@ pub enum Event {
         /// The error code of PATH_ABANDON.
         error_code: u64,
     },
+    /// An [`Action::Sample`](super::Action::Sample) was carried out.
+    Sample(Sample),
     /// The application wants no path from there, until an [`Event::LocalAddr`] says something new.
     Leave(Local),
 }

@@ -4,12 +4,14 @@ use super::Entry;
 use super::Pair;
 use super::Policy;
 use super::View;
+use super::RULES;
 
 /// The policy's name and maker.
 pub const ENTRY: Entry = Entry {
     name: "full-mesh",
     summary: "a path over every interface, all in use (with per-interface=N: over more addresses)",
-    new: || Box::new(FullMesh),
+    params: RULES,
+    new: |_| Box::new(FullMesh),
 };
 
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! The rules that all policies share: which pairs of addresses are possible, when to try them, and
 //! when to give a path up.
 
+use std::net::IpAddr;
 use std::net::SocketAddr;
 use std::time::Duration;
 use std::time::Instant;
@@ -191,6 +192,37 @@ impl View<'_> {
     pub fn is_validated(&self, path: PathId) -> bool {
         let open = self.0.paths.get(path);
         open.is_some_and(|open| open.validated_at.is_some())
+    }
+
+    /// The open paths, but for those that are being abandoned, by their IDs.
+    pub fn paths(&self) -> impl Iterator<Item = PathId> + '_ {
+        let staying = self.0.paths.iter().filter(|(_, open)| !open.abandoning);
+        staying.map(|(path, _)| path)
+    }
+
+    /// Where the path runs.
+    pub fn pair(&self, path: PathId) -> Option<Pair> {
+        self.0.paths.get(path).map(|open| open.pair)
+    }
+
+    /// Whether the path is validated, not in doubt, and its address there.
+    pub fn works(&self, path: PathId) -> bool {
+        self.0
+            .paths
+            .get(path)
+            .is_some_and(|open| self.0.works(open))
+    }
+
+    /// Whether the path is validated and its address there, whether or not it is in doubt.
+    pub fn is_usable(&self, path: PathId) -> bool {
+        let open = self.0.paths.get(path);
+        open.is_some_and(|open| open.validated_at.is_some() && self.0.is_up(&open.pair))
+    }
+
+    /// Whether the path stands by whatever the policy, because of its interface.
+    pub fn stands_by(&self, path: PathId) -> bool {
+        let address = self.pair(path).and_then(|pair| self.0.address(&pair.local));
+        address.is_some_and(|address| self.0.is_standby(&address.info))
     }
 
     /// Where the connection began.
@@ -474,6 +506,8 @@ pub struct Manager {
     state: State,
     /// Something happened since [`Manager::next_action`] had nothing to say.
     is_dirty: bool,
+    /// An [`Action::Sample`] is not answered yet.
+    is_sampling: bool,
     timer: Option<Instant>,
 }
 
@@ -495,6 +529,7 @@ impl Manager {
                 failures: Vec::new(),
             },
             is_dirty: false,
+            is_sampling: false,
             timer: None,
         }
     }
@@ -549,6 +584,10 @@ impl Manager {
                     open.stays_until = Some(now + ABANDON_RETRY);
                 }
             }
+            Event::Sample(sample) => {
+                self.is_sampling = false;
+                self.policy.on_sample(now, &View(state), sample);
+            }
             Event::Abandoned {
                 path,
                 by_peer,
@@ -584,12 +623,17 @@ impl Manager {
         }
         self.is_dirty = true;
         self.timer = None;
+        self.policy.look(now, &View(&self.state));
+        if let Some(at) = self.policy.look_at() {
+            self.wake_at(at);
+        }
         let action = self
             .suspend()
             .or_else(|| self.abandon(now))
             .or_else(|| self.set_status(now))
             .or_else(|| self.keep_alive(now))
-            .or_else(|| self.open(now));
+            .or_else(|| self.open(now))
+            .or_else(|| self.sample(now));
         self.is_dirty = action.is_some();
         action
     }
@@ -627,6 +671,19 @@ impl Manager {
             Candidate { pair, races }
         });
         Attempts::new(candidates.collect(), link_delay)
+    }
+
+    /// An earlier connection found the impact factor `omega` between these addresses.
+    pub fn recall(&mut self, local: IpAddr, remote: SocketAddr, omega: f64) {
+        self.policy.recall(local, remote, omega);
+        self.is_dirty = true;
+    }
+
+    /// The impact factors of the open paths, as far as they are known.
+    pub fn impacts(&self) -> Vec<(PathId, Pair, f64)> {
+        let view = View(&self.state);
+        let impact = |path| Some((path, view.pair(path)?, self.policy.impact(&view, path)?));
+        view.paths().filter_map(impact).collect()
     }
 
     /// The interface of a local address, if it is known.
@@ -869,6 +926,16 @@ impl Manager {
         }
         self.state.pending = Some(pair);
         Some(Action::Open(pair))
+    }
+
+    fn sample(&mut self, now: Instant) -> Option<Action> {
+        let due = self.policy.sample_at().filter(|_| !self.is_sampling)?;
+        if due > now {
+            self.wake_at(due);
+            return None;
+        }
+        self.is_sampling = true;
+        Some(Action::Sample)
     }
 }
 

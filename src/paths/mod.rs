@@ -20,6 +20,7 @@ mod attempts;
 mod choice;
 mod facts;
 mod handshake;
+mod impact;
 mod manager;
 mod unused;
 
@@ -27,7 +28,12 @@ mod unused;
 mod tests;
 
 use std::fmt::Debug;
+use std::net::IpAddr;
+use std::net::SocketAddr;
+use std::time::Instant;
 
+use crate::params::Param;
+use crate::params::Settings;
 use crate::registry::PathId;
 use crate::registry::Status;
 
@@ -49,6 +55,7 @@ pub use facts::LocalAddr;
 pub use facts::OpenError;
 pub use facts::Pair;
 pub use facts::RemoteSource;
+pub use facts::Sample;
 pub use manager::Manager;
 pub use manager::View;
 pub use unused::Unused;
@@ -77,6 +84,8 @@ pub enum Action {
     },
     /// Send something on the path, so that the NATs on its way do not forget it.
     KeepAlive(PathId),
+    /// Say what was delivered so far: answered by [`Event::Sample`].
+    Sample,
 }
 
 /// Why a path is abandoned.
@@ -121,6 +130,37 @@ pub trait Policy: Debug + Send + Sync {
     fn per_interface(&self, rules: &Rules) -> usize {
         rules.per_interface
     }
+
+    /// Something happened, or [`Policy::look_at`] came; the questions above follow.
+    fn look(&mut self, now: Instant, view: &View<'_>) {
+        let _ = (now, view);
+    }
+
+    /// When it wants to look although nothing happened.
+    fn look_at(&self) -> Option<Instant> {
+        None
+    }
+
+    /// When it wants to know what was delivered.
+    fn sample_at(&self) -> Option<Instant> {
+        None
+    }
+
+    /// What was delivered until `now`.
+    fn on_sample(&mut self, now: Instant, view: &View<'_>, sample: Sample) {
+        let _ = (now, view, sample);
+    }
+
+    /// An earlier connection found the impact factor `omega` between these addresses.
+    fn recall(&mut self, local: IpAddr, remote: SocketAddr, omega: f64) {
+        let _ = (local, remote, omega);
+    }
+
+    /// The impact factor of a path, if it was measured or recalled.
+    fn impact(&self, view: &View<'_>, path: PathId) -> Option<f64> {
+        let _ = (view, path);
+        None
+    }
 }
 
 /// A policy that can be chosen by name.
@@ -130,8 +170,10 @@ pub struct Entry {
     pub name: &'static str,
     /// One line for `--help`.
     pub summary: &'static str,
+    /// Its parameters: [`RULES`], and what may follow them.
+    pub params: &'static [Param],
     /// Makes it, for one connection.
-    pub new: fn() -> Box<dyn Policy>,
+    pub new: fn(&Settings) -> Box<dyn Policy>,
 }
 
 table_of_files! {
@@ -141,5 +183,7 @@ table_of_files! {
         backup,
         default_first,
         ndiffports,
+        pcdc,
+        pcdc_quick,
     ];
 }

@@ -8,13 +8,15 @@ use super::Pair;
 use super::Policy;
 use super::Rules;
 use super::View;
+use super::RULES;
 
 /// The policy's name and maker.
 pub const ENTRY: Entry = Entry {
     name: "ndiffports",
     summary:
         "per-interface=N paths (2 without) between the first path's addresses, from other ports",
-    new: || Box::new(NDiffPorts),
+    params: RULES,
+    new: |_| Box::new(NDiffPorts),
 };
 
 #[derive(Debug)]

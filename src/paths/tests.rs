@@ -6,6 +6,8 @@ use std::time::Instant;
 
 use super::*;
 
+mod pcdc;
+
 const MS: Duration = Duration::from_millis(1);
 const SERVER: &str = "203.0.113.1:443";
 const SECOND: &str = "203.0.113.2:443";

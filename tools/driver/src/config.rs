@@ -97,6 +97,9 @@ pub struct TransportSettings {
     /// Let sending be paced.
     pub pacing: bool,
 
+    /// What each connection holds at most to send it, unsent or unacknowledged, in bytes.
+    pub max_send_buffer: Option<u64>,
+
     /// What all connections with these settings share for the data they hold to send it, unsent or
     /// unacknowledged.
     pub send_budget: Option<Arc<quiche::SendBudget>>,
@@ -127,6 +130,7 @@ impl Default for TransportSettings {
             ack_detours: false,
             grease: true,
             pacing: true,
+            max_send_buffer: None,
             send_budget: None,
             version: quiche::PROTOCOL_VERSION,
             early_data: false,
@@ -201,6 +205,9 @@ impl TransportSettings {
         // For peers that measure the delays of what they send us.
         config.enable_timestamps(true);
         config.enable_pacing(self.pacing);
+        if let Some(bytes) = self.max_send_buffer {
+            config.set_max_send_buffer(usize::try_from(bytes).unwrap_or(usize::MAX));
+        }
         if let Some(budget) = &self.send_budget {
             config.set_send_budget(budget);
         }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use mpq_decision::paths::Event;
 use mpq_decision::paths::Manager;
+use mpq_decision::paths::Pair;
 use mpq_decision::paths::Unused;
 use mpq_returning::Memory;
 use mpq_returning::Refusal;
@@ -66,6 +67,12 @@ pub struct Conn {
 
     /// The manager knows whether the peer agreed to several paths.
     pub(crate) is_agreed: bool,
+
+    /// Bytes of responses that the application was given.
+    pub(crate) read_bytes: u64,
+
+    /// The application waits for a response, or for what it sends to be taken.
+    pub(crate) is_waiting: bool,
 
     /// A train that was begun but waits for its release time.
     pub(crate) held: Option<Train>,
@@ -150,6 +157,15 @@ impl Conn {
     pub fn unused_paths(&self) -> Vec<Unused> {
         let manager = self.manager.as_ref();
         manager.map_or_else(Vec::new, |manager| manager.unused(Instant::now()))
+    }
+
+    /// The impact factors of the paths, as far as the path manager knows them (clients only).
+    pub fn impacts(&self) -> Vec<(u64, Pair, f64)> {
+        let impacts = self.manager.as_ref().map(Manager::impacts);
+        let impacts = impacts.unwrap_or_default().into_iter();
+        impacts
+            .map(|(path, pair, omega)| (path.0, pair, omega))
+            .collect()
     }
 
     /// Stream bytes that were repeated on a path without new data, while another one had them in

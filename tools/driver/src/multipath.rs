@@ -132,10 +132,22 @@ pub fn open_error(error: quiche::Error) -> paths::OpenError {
 }
 
 /// Does what the path manager wants, but for opening paths, which needs a socket. Returns what it
-/// is to be told.
-pub fn carry_out(quic: &mut Connection, action: paths::Action) -> Option<paths::Event> {
+/// is to be told. `read_bytes` of streams were given to the application so far, and it `is_waiting`
+/// for more, or for what it sends to be taken.
+pub fn carry_out(
+    quic: &mut Connection,
+    action: paths::Action,
+    read_bytes: u64,
+    is_waiting: bool,
+) -> Option<paths::Event> {
     let result = match action {
         paths::Action::Open(_) => return None,
+        paths::Action::Sample => {
+            return Some(paths::Event::Sample(paths::Sample {
+                delivered_bytes: read_bytes + quic.stats().acked_bytes,
+                is_wanted: is_waiting,
+            }))
+        }
         paths::Action::Suspend(path) => {
             if let Some((local, _)) = addresses(quic, path) {
                 link_down(quic, local);

@@ -16,6 +16,7 @@ mod serve;
 mod signals;
 mod sim;
 mod transport;
+mod tune;
 
 use clap::Parser;
 use clap::Subcommand;
@@ -45,6 +46,7 @@ enum Command {
     Sched(algorithms::SchedArgs),
     Paths(paths::Args),
     Sim(Box<sim::Args>),
+    Tune(Box<tune::Args>),
     Chaos(chaos::Args),
 }
 
@@ -75,6 +77,7 @@ fn main() -> std::process::ExitCode {
         Command::Sched(args) => algorithms::sched(&args),
         Command::Paths(args) => paths::run(&args),
         Command::Sim(args) => sim::run(*args),
+        Command::Tune(args) => tune::run(&args),
         Command::Chaos(args) => chaos::run(&args),
     };
     match result {

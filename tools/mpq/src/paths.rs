@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use mpq_decision::params::Param;
+use mpq_decision::paths::Entry;
 use mpq_decision::paths::LocalAddr;
 use mpq_decision::paths::POLICIES;
 use mpq_decision::paths::RULES;
@@ -49,6 +51,7 @@ pub struct Args {
 enum Part {
     Policies,
     Rules,
+    Parameters,
 }
 
 #[derive(Serialize)]
@@ -62,6 +65,9 @@ struct Listing {
 struct Named {
     name: &'static str,
     summary: &'static str,
+    /// Of this policy alone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    parameters: Vec<Rule>,
 }
 
 #[derive(Serialize)]
@@ -98,13 +104,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let policies = POLICIES.iter().map(|entry| Named {
         name: entry.name,
         summary: entry.summary,
+        parameters: own_params(entry).iter().map(rule).collect(),
     });
-    let rules = RULES.iter().map(|param| Rule {
-        name: param.name,
-        default: param.default_text(),
-        range: param.range_text(),
-        about: param.about,
-    });
+    let rules = RULES.iter().map(rule);
     let address = |fact: &LocalAddr| Address {
         interface: fact.interface.clone(),
         address: fact.local.ip.to_string(),
@@ -129,12 +131,44 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
+/// What a policy has besides the rules of all.
+fn own_params(entry: &Entry) -> &'static [Param] {
+    &entry.params[RULES.len()..]
+}
+
+fn rule(param: &Param) -> Rule {
+    Rule {
+        name: param.name,
+        default: param.default_text(),
+        range: param.range_text(),
+        about: param.about,
+    }
+}
+
 fn markdown(part: Part) -> String {
     match part {
         Part::Policies => {
-            let row =
-                |entry: &mpq_decision::paths::Entry| vec![code(entry.name), entry.summary.into()];
+            let row = |entry: &Entry| vec![code(entry.name), entry.summary.into()];
             table(&["policy", "what it does"], POLICIES.iter().map(row))
+        }
+        // Those who share parameters differ in defaults.
+        Part::Parameters => {
+            let with: Vec<_> = POLICIES
+                .iter()
+                .filter(|e| !own_params(e).is_empty())
+                .collect();
+            let first = with.first().map_or(&[][..], |entry| own_params(entry));
+            let rows = first.iter().enumerate().map(|(i, param)| {
+                let of = |entry: &&&Entry| code(&own_params(entry)[i].default_text());
+                let mut row = vec![code(param.name)];
+                row.extend(with.iter().map(|entry| of(&entry)));
+                row.extend([param.range_text(), param.about.to_owned()]);
+                row
+            });
+            let mut head = vec!["parameter"];
+            head.extend(with.iter().map(|entry| entry.name));
+            head.extend(["range", "what it is"]);
+            table(&head, rows)
         }
         Part::Rules => table(
             &["rule", "range", "what it is"],
@@ -154,10 +188,17 @@ fn page(listing: &Listing) -> String {
     for policy in &listing.policies {
         let _ = writeln!(page, "  {:<15} {}", policy.name, policy.summary);
     }
+    let list = |page: &mut String, rules: &[Rule]| {
+        for rule in rules {
+            let value = format!("{}={} ({})", rule.name, rule.default, rule.range);
+            let _ = writeln!(page, "  {value:<30} {}", rule.about);
+        }
+    };
     page += "\nRules of all of them (--paths NAME:KEY=VALUE,...):\n";
-    for rule in &listing.rules {
-        let value = format!("{}={} ({})", rule.name, rule.default, rule.range);
-        let _ = writeln!(page, "  {value:<30} {}", rule.about);
+    list(&mut page, &listing.rules);
+    for policy in listing.policies.iter().filter(|p| !p.parameters.is_empty()) {
+        let _ = writeln!(page, "\nBesides, of {}:", policy.name);
+        list(&mut page, &policy.parameters);
     }
     page += "\nAddresses here:\n";
     for address in &listing.addresses {

@@ -43,8 +43,11 @@ impl Carried {
 /// Tells the user what every path carried, and why there are no others.
 pub fn print_paths(paths: &[PathReport], unused: &[UnusedPath], what: Carried) {
     for path in paths {
+        let impact = path
+            .impact
+            .map_or(String::new(), |omega| format!(", impact {omega:+.2}"));
         eprintln!(
-            "  path {} {} -> {}: {} bytes, rtt {:.1} ms",
+            "  path {} {} -> {}: {} bytes, rtt {:.1} ms{impact}",
             path.path_id,
             path.local,
             path.peer,
@@ -193,6 +196,9 @@ pub struct PathReport {
     pub rtt_ms: f64,
     /// Packets we sent that were declared lost.
     pub lost: u64,
+    /// Share of the throughput that goes away with the path, if the path policy measured it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub impact: Option<f64>,
     /// Milliseconds since the start, and bytes received by then, or by `mpq put` sent.
     pub samples: Vec<(u64, u64)>,
 }

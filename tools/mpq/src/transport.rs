@@ -8,8 +8,11 @@ use mpq_driver::TransportSettings;
 use crate::cc_trace;
 use crate::exit::Failure;
 
+/// Less would hold a few packets only.
+const LEAST_BUFFER: u64 = 16 << 10;
+
 /// The names are quiche-client's and quiche-server's where they exist there.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Transport")]
 pub struct TransportArgs {
     /// Congestion controller of what is sent, with its parameters if they are
@@ -45,6 +48,12 @@ pub struct TransportArgs {
     /// Flow control limit of each stream
     #[arg(long, value_name = "BYTES", default_value_t = 16 << 20)]
     max_stream_data: u64,
+
+    /// Buffer of each connection here: both flow control limits, in place of the two above, and
+    /// what is held at most to be sent, unsent or unacknowledged; `mpq tune` finds one
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(LEAST_BUFFER..),
+          conflicts_with_all = ["max_data", "max_stream_data"])]
+    buffer: Option<u64>,
 
     /// Close after so long without a packet
     #[arg(long, value_name = "MS", default_value_t = 30_000)]
@@ -101,6 +110,19 @@ fn hex(text: &str) -> Result<u32, String> {
 }
 
 impl TransportArgs {
+    /// Controller and scheduler.
+    pub fn algorithms(&self) -> String {
+        format!("{} {}", self.cc, self.sched)
+    }
+
+    /// The same with a buffer of so many bytes.
+    pub fn with_buffer(&self, bytes: u64) -> TransportArgs {
+        TransportArgs {
+            buffer: Some(bytes),
+            ..self.clone()
+        }
+    }
+
     /// The settings these options stand for. Creates the file of `--cc-trace`.
     pub fn settings(&self) -> Result<TransportSettings, Failure> {
         let cc_observer = match &self.cc_trace {
@@ -111,8 +133,9 @@ impl TransportArgs {
             congestion_controller: self.cc.clone(),
             cc_observer,
             scheduler: self.sched.clone(),
-            max_data: self.max_data,
-            max_stream_data: self.max_stream_data,
+            max_data: self.buffer.unwrap_or(self.max_data),
+            max_stream_data: self.buffer.unwrap_or(self.max_stream_data),
+            max_send_buffer: self.buffer,
             idle_timeout: Duration::from_millis(self.idle_timeout),
             max_path_id: (!self.no_multipath).then_some(self.max_path_id),
             active_connection_id_limit: self.max_active_cids,

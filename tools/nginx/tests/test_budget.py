@@ -52,3 +52,14 @@ def test_without_a_budget(make_nginx):
 def test_for_the_whole_worker_only(make_nginx, where):
     nginx = make_nginx(start=False, **{where: "quic_send_budget 1m;"})
     assert '"quic_send_budget" directive is not allowed here' in nginx.test().stderr
+
+
+def test_of_one_connection(make_nginx, mpq):
+    """quic_send_buffer: four files that a client does not read hold no more than that together."""
+    nginx = make_nginx(http="quic_send_buffer 128k;")
+    clients = stuck(nginx, 5)
+    # 64 KB for each file without it.
+    assert 3 * (128 << 10) < held(nginx) <= (len(clients) + 1) * (128 << 10)
+    data, _ = mpq.get(f"https://127.0.0.1:{nginx.port}/8m.bin")
+    assert len(data) == 8_000_000
+    assert loud_lines(nginx) == []

@@ -263,12 +263,14 @@ pub struct ConnectionState {
 
 /// The transport settings of a flow's connections: the tools' own, and what the flow says.
 pub fn settings(flow: &Flow) -> TransportSettings {
-    let window = flow.flow_control.value.0;
+    let buffer = flow.buffer.as_ref().map(|size| size.value.0);
+    let window = buffer.unwrap_or(flow.flow_control.value.0);
     TransportSettings {
         congestion_controller: flow.controller(),
         scheduler: flow.scheduler.clone(),
         max_data: window,
         max_stream_data: window,
+        max_send_buffer: buffer,
         max_path_id: (flow.paths.len() > 1).then_some(2 * MOST_PATHS as u64),
         hystart: flow.hystart,
         ack_detours: flow.ack_detours,

@@ -39,6 +39,8 @@ pub struct ClientPaths {
     /// Path IDs in use, with their paths.
     open: Vec<(u64, usize)>,
     has_opened: bool,
+    /// Impact factors that an earlier connection found.
+    recalled: Vec<(usize, f64)>,
 }
 
 impl ClientPaths {
@@ -70,6 +72,12 @@ impl ClientPaths {
             is_agreed: false,
             open: Vec::new(),
             has_opened: false,
+            recalled: flow
+                .paths
+                .iter()
+                .enumerate()
+                .filter_map(|(path, of_flow)| Some((path, of_flow.impact?)))
+                .collect(),
         }
     }
 
@@ -106,6 +114,10 @@ impl ClientPaths {
         let local = self.local(path, end);
         let remote = host::address(self.connection, 0, false);
         let pair = Pair { local, remote };
+        for (path, omega) in std::mem::take(&mut self.recalled) {
+            let local = host::address(self.connection, path, true);
+            self.manager.recall(local.ip(), remote, omega);
+        }
         self.manager.on_event(now, Event::Began { pair });
         self.open.push((0, path));
     }
@@ -120,6 +132,14 @@ impl ClientPaths {
                 false => self.leave(now, path, &ends[path]),
             }
         }
+    }
+
+    /// The paths whose impact factors are known, with those.
+    pub fn impacts(&self) -> Vec<(usize, f64)> {
+        let impacts = self.manager.impacts().into_iter();
+        impacts
+            .map(|(_, pair, omega)| (ClientPaths::path_of(&pair), omega))
+            .collect()
     }
 
     /// Path IDs in use, with their paths.
@@ -173,13 +193,14 @@ impl ClientPaths {
         }
     }
 
-    /// Does what is due at `base + at`. Returns when there is more to do.
+    /// Does what is due at `base + at`; the client has read so many bytes, and `is_waiting` for more
+    /// or for what it sends. Returns when there is more to do.
     pub fn step(
         &mut self,
         quic: &mut Connection,
         ends: &[ClientEnd],
-        base: Instant,
-        at: Nanos,
+        (base, at): (Instant, Nanos),
+        (read_bytes, is_waiting): (u64, bool),
     ) -> Nanos {
         let now = base + Duration::from_nanos(at);
         self.follow_plan(ends, base, at);
@@ -192,7 +213,7 @@ impl ClientPaths {
         }
         while let Some(action) = self.manager.next_action(now) {
             let Action::Open(pair) = action else {
-                if let Some(event) = multipath::carry_out(quic, action) {
+                if let Some(event) = multipath::carry_out(quic, action, read_bytes, is_waiting) {
                     self.manager.on_event(now, event);
                 }
                 continue;

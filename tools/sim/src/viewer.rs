@@ -121,6 +121,11 @@ impl Viewer {
         &self.player
     }
 
+    /// Whether a response is under way.
+    pub fn is_waiting(&self) -> bool {
+        !self.requests.is_empty()
+    }
+
     /// Lets the buffer play up to `now`.
     pub fn advance(&mut self, now: Instant) {
         self.player.advance(now);

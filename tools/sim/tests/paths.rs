@@ -65,6 +65,84 @@ fn twenty_addresses_in_one_transfer() {
     assert!(took < 20.0, "{took}");
 }
 
+/// A path that blocks the buffer: a slow one that is far away, and a scheduler that does not mind.
+fn with_a_path_that_hurts(policy: &str, of_far: &str) -> Outcome {
+    let links = two_links("");
+    run(
+        &format!(
+            r#"
+            duration = "14 s"
+            {links}
+            [[link]]
+            name = "far"
+            rate = "0.2 Mbit/s"
+            rtt = "800 ms"
+            queue = "1 s"
+            [[flow]]
+            name = "f"
+            paths = ["a", "b", {{ name = "far"{of_far} }}]
+            path_policy = "{policy}"
+            scheduler = "round-robin"
+            buffer = "100 kB"
+            [[window]]
+            name = "later"
+            from = "8 s"
+            to = "14 s""#
+        ),
+        1,
+    )
+}
+
+#[test]
+fn a_path_that_takes_throughput_is_left_out() {
+    let later = |outcome: &Outcome| outcome.metrics["window.later.flow.f.goodput_mbps"];
+    let impact = |outcome: &Outcome| {
+        let name = |path| format!("flow.f.path.{path}.impact");
+        ["a", "b", "far"].map(|path| outcome.metrics.get(&name(path)).copied())
+    };
+    let all = with_a_path_that_hurts("full-mesh", "");
+    assert_eq!(impact(&all), [None; 3]);
+    let quick = with_a_path_that_hurts("pcdc-quick", "");
+    let [a, b, far] = impact(&quick).map(Option::unwrap);
+    assert!(a > 0.0 && b > 0.0 && far < -0.5, "{a} {b} {far}");
+    assert!(later(&quick) > 1.5 * later(&all), "{quick:?} {all:?}");
+    // It is open all the same.
+    assert!(quick.metrics["window.later.flow.f.path.far.sent_packets"] < 20.0);
+    assert_eq!(quick.failure, None);
+
+    // As an earlier connection found it, nothing has to be measured.
+    let known = with_a_path_that_hurts("pcdc:t=600s", ", impact = -0.9");
+    assert_eq!(impact(&known)[2], Some(-0.9));
+    assert!(later(&known) > 1.5 * later(&all));
+}
+
+#[test]
+fn a_buffer_bounds_what_is_under_way() {
+    let goodput = |buffer: &str| {
+        let outcome = run(
+            &format!(
+                r#"
+                duration = "5 s"
+                [[link]]
+                name = "a"
+                rate = "20 Mbit/s"
+                rtt = "100 ms"
+                [[flow]]
+                name = "f"
+                paths = ["a"]
+                {buffer}"#
+            ),
+            1,
+        );
+        outcome.metrics["flow.f.goodput_mbps"]
+    };
+    // 50 kB in each round trip of 100 ms.
+    let small = goodput("buffer = '50 kB'");
+    assert!((3.0..4.1).contains(&small), "{small}");
+    assert!(goodput("buffer = '1 MB'") > 14.0);
+    assert!(goodput("") > 14.0);
+}
+
 /// Copies are no goodput: what both paths carried counts once for the flow, and is told of beside it.
 #[test]
 fn copies_are_not_goodput() {

@@ -29,10 +29,14 @@ impl Endpoint {
                         Event::OpenFailed { pair, error }
                     }
                 },
-                Some(action) => match multipath::carry_out(&mut conn.quic, action) {
-                    Some(event) => event,
-                    None => continue,
-                },
+                Some(action) => {
+                    let (read_bytes, is_waiting) = (conn.read_bytes, conn.is_waiting);
+                    let quic = &mut conn.quic;
+                    match multipath::carry_out(quic, action, read_bytes, is_waiting) {
+                        Some(event) => event,
+                        None => continue,
+                    }
+                }
             };
             if let Some(manager) = self.table.conns[key.index].manager.as_mut() {
                 manager.on_event(now, event);

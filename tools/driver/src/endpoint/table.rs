@@ -96,6 +96,8 @@ impl Table {
             own_sockets: Vec::new(),
             manager: None,
             is_agreed: false,
+            read_bytes: 0,
+            is_waiting: false,
             held: None,
             queued_trains: 0,
             is_dirty: false,

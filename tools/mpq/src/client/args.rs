@@ -18,7 +18,7 @@ use crate::identity::parse_fingerprint;
 use crate::transport::TransportArgs;
 
 /// Paths, TLS, transport, and how much is said.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Clone, Debug)]
 pub struct ClientArgs {
     /// Use only this local address or interface, whenever it is there; the
     /// first is for the handshake [default: every usable one]
@@ -99,6 +99,24 @@ fn named(text: &str) -> Result<Named, std::convert::Infallible> {
 }
 
 impl ClientArgs {
+    /// What impact factors of paths depend on besides the networks.
+    pub fn measured_with(&self) -> String {
+        format!(
+            "{} {}",
+            self.policy.entry().name,
+            self.transport.algorithms()
+        )
+    }
+
+    /// The same with another path policy, and with a buffer of so many bytes.
+    pub fn tuned(&self, policy: paths::Choice, buffer_bytes: u64) -> ClientArgs {
+        ClientArgs {
+            policy,
+            transport: self.transport.with_buffer(buffer_bytes),
+            ..self.clone()
+        }
+    }
+
     /// The settings these options stand for.
     pub fn settings(&self) -> Result<ClientSettings, Failure> {
         let locals = Selection {

@@ -7,6 +7,8 @@ mod remembered;
 pub mod response;
 pub mod url;
 
+use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -170,6 +172,12 @@ impl<'a> Session<'a> {
 
     fn follow(&mut self, server: String, key: ConnKey, pair: Pair, is_early: bool) {
         self.log.follow(key);
+        if let Some(remembered) = &self.remembered {
+            let with = self.args.measured_with();
+            for (local, remote, omega) in remembered.impacts(&server, &with, now_s()) {
+                self.client.recall(key, *local, *remote, *omega);
+            }
+        }
         self.origins.push(Origin {
             key,
             pair,
@@ -252,6 +260,11 @@ impl<'a> Session<'a> {
         client.request_with_body(key, request, body, length, sink)
     }
 
+    /// Tells the path manager of a connection an impact factor that an earlier one found.
+    pub fn recall(&mut self, key: ConnKey, local: IpAddr, remote: SocketAddr, omega: f64) {
+        self.client.recall(key, local, remote, omega);
+    }
+
     /// Cancels a request; its sink is told in the next [`Session::step`].
     pub fn cancel(&mut self, key: ConnKey, id: RequestId) {
         self.client.cancel(key, id);
@@ -312,7 +325,12 @@ impl<'a> Session<'a> {
                     session: conn.quic.session().map(<[u8]>::to_vec),
                     token: conn.quic.next_token().map(<[u8]>::to_vec),
                 };
-                remembered.keep(&origin.report.server, &origin.pair, &self.trust, &left);
+                let server = &origin.report.server;
+                remembered.keep(server, &origin.pair, &self.trust, &left);
+                let impacts = conn.impacts().into_iter();
+                let impacts = impacts.map(|(_, pair, omega)| (pair.local.ip, pair.remote, omega));
+                let with = self.args.measured_with();
+                remembered.keep_impacts(server, &with, now_s(), impacts.collect());
             }
         }
         if let Err(failure) = remembered.write() {
@@ -320,6 +338,12 @@ impl<'a> Session<'a> {
             eprintln!("mpq: {}", failure.message.unwrap_or_default());
         }
     }
+}
+
+/// Seconds since 1970.
+fn now_s() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }
 
 /// The header of a request for `url`.

@@ -56,6 +56,7 @@ impl PathLog {
             {
                 log::info!("{unused}");
             }
+            let impacts = conn.impacts();
             for path in conn.paths() {
                 let report = self
                     .paths
@@ -68,6 +69,7 @@ impl PathLog {
                         sent_bytes: 0,
                         rtt_ms: 0.0,
                         lost: 0,
+                        impact: None,
                         samples: Vec::new(),
                     });
                 report.local = path.local.to_string();
@@ -76,6 +78,8 @@ impl PathLog {
                 report.sent_bytes = path.sent_bytes;
                 report.rtt_ms = path.rtt.as_secs_f64() * 1e3;
                 report.lost = path.lost;
+                let known = impacts.iter().find(|(id, ..)| *id == path.path_id);
+                report.impact = known.map(|(.., omega)| *omega);
                 report.samples.push((now_ms, self.what.bytes(report)));
             }
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -50,7 +51,22 @@ struct Entry {
     trust: Option<String>,
     /// Hexadecimal; gone once a connection has begun with it.
     token: Option<String>,
+    /// What was measured of paths, by the algorithms it was measured with.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    impacts: BTreeMap<String, Impacts>,
 }
+
+/// Impact factors of paths.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Impacts {
+    /// Seconds since 1970.
+    measured_at: u64,
+    /// Our address, the server's, and the factor.
+    paths: Vec<(IpAddr, SocketAddr, f64)>,
+}
+
+/// Networks change: impact factors are measured anew after a day.
+const IMPACTS_LAST_S: u64 = 24 * 3600;
 
 /// How certificates are judged in this run.
 #[derive(Clone, Debug)]
@@ -128,6 +144,47 @@ impl Remembered {
         self.content.servers.get(server).is_some_and(|entry| {
             entry.local == Some(pair.local.ip) && entry.remote == Some(pair.remote.ip())
         })
+    }
+
+    /// The impact factors that were found with these algorithms less than a day before `now_s`: our
+    /// address, the server's, and the factor.
+    pub fn impacts(&self, server: &str, with: &str, now_s: u64) -> &[(IpAddr, SocketAddr, f64)] {
+        let entry = self.content.servers.get(server);
+        let impacts = entry.and_then(|entry| entry.impacts.get(with));
+        let fresh = impacts.filter(|impacts| {
+            let age_s = now_s.checked_sub(impacts.measured_at);
+            age_s.is_some_and(|age_s| age_s < IMPACTS_LAST_S)
+        });
+        fresh.map_or(&[], |impacts| &impacts.paths)
+    }
+
+    /// Keeps the impact factors of a connection's paths, unless they are those it began with.
+    pub fn keep_impacts(
+        &mut self,
+        server: &str,
+        with: &str,
+        now_s: u64,
+        mut paths: Vec<(IpAddr, SocketAddr, f64)>,
+    ) {
+        let known = self.impacts(server, with, now_s);
+        if paths.iter().all(|path| known.contains(path)) {
+            return;
+        }
+        // Other networks than those of this connection.
+        let is_new = |ends: &&(IpAddr, SocketAddr, f64)| {
+            !paths
+                .iter()
+                .any(|path| (path.0, path.1) == (ends.0, ends.1))
+        };
+        let others: Vec<_> = known.iter().filter(is_new).copied().collect();
+        paths.extend(others);
+        let entry = self.content.servers.entry(server.to_owned()).or_default();
+        let impacts = Impacts {
+            measured_at: now_s,
+            paths,
+        };
+        entry.impacts.insert(with.to_owned(), impacts);
+        self.is_changed = true;
     }
 
     /// A connection has begun with the token, which no other may use.
@@ -256,6 +313,44 @@ mod tests {
             assert!(trust.accepts(Some(&trust.0)));
         }
         assert!(!system.accepts(Some(&first.0)) && !first.accepts(Some(&system.0)));
+    }
+
+    #[test]
+    fn impact_factors_last_a_day_in_their_networks() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("session");
+        let remote: SocketAddr = "192.0.2.1:443".parse().unwrap();
+        let path = |ip: &str, omega| (ip.parse().unwrap(), remote, omega);
+        let mut first = Remembered::read(&file).unwrap();
+        let (wifi, lte) = (path("10.0.0.1", 0.7), path("10.1.0.1", -0.2));
+        first.keep_impacts("a:443", "pcdc cubic", 1000, vec![wifi, lte]);
+        first.write().unwrap();
+
+        let mut second = Remembered::read(&file).unwrap();
+        let day = 24 * 3600;
+        assert_eq!(
+            second.impacts("a:443", "pcdc cubic", 1000 + day - 1),
+            [wifi, lte]
+        );
+        for (server, with, now_s) in [
+            ("a:443", "pcdc cubic", 1000 + day),
+            ("a:443", "pcdc olia", 1000),
+            ("b:443", "pcdc cubic", 1000),
+            // A clock that was put back.
+            ("a:443", "pcdc cubic", 999),
+        ] {
+            assert_eq!(second.impacts(server, with, now_s), []);
+        }
+        // What it began with is not new.
+        second.keep_impacts("a:443", "pcdc cubic", 2000, vec![lte]);
+        assert!(!second.is_changed);
+        // In another Wi-Fi network.
+        let other = path("172.16.0.1", 0.4);
+        second.keep_impacts("a:443", "pcdc cubic", 2000, vec![other, lte]);
+        assert_eq!(
+            second.impacts("a:443", "pcdc cubic", 2000),
+            [other, lte, wifi]
+        );
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub struct FlowPath {
     pub stop: Option<Text<Time>>,
     /// What the sender remembers of it from an earlier connection.
     pub known: Option<Known>,
+    /// Its impact factor, as the client's path policy found it in an earlier connection.
+    pub impact: Option<f64>,
 }
 
 /// What a sender remembers of a path (RFC 9959).
@@ -60,12 +62,19 @@ struct Table {
     /// What the sender remembers of it from an earlier connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     known: Option<Known>,
+    /// Its impact factor, as the client's path policy found it in an earlier connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    impact: Option<f64>,
 }
 
 impl FlowPath {
     /// Whether it says no more than a name does.
     pub(super) fn is_plain(&self) -> bool {
-        !self.backup && self.start.is_none() && self.stop.is_none() && self.known.is_none()
+        !self.backup
+            && self.start.is_none()
+            && self.stop.is_none()
+            && self.known.is_none()
+            && self.impact.is_none()
     }
 }
 
@@ -80,6 +89,7 @@ impl Serialize for FlowPath {
             start: self.start.clone(),
             stop: self.stop.clone(),
             known: self.known.clone(),
+            impact: self.impact,
         };
         table.serialize(serializer)
     }
@@ -103,6 +113,7 @@ impl<'de> Deserialize<'de> for FlowPath {
                     start: None,
                     stop: None,
                     known: None,
+                    impact: None,
                 })
             }
 
@@ -114,6 +125,7 @@ impl<'de> Deserialize<'de> for FlowPath {
                     start: table.start,
                     stop: table.stop,
                     known: table.known,
+                    impact: table.impact,
                 })
             }
         }

@@ -106,6 +106,33 @@ impl Document {
         Document::parse(path, text, set, seeds)
     }
 
+    /// The network and the flows of the file, without what varies, what is judged and what ends a run
+    /// early: one case, with `set` worked in. `flow.NAME.paths.PATH.KEY` sets a key of one of a flow's
+    /// paths.
+    pub fn plain(path: &Path, set: &[(String, String)]) -> Result<Document, ScenarioError> {
+        let error = |message: String| ScenarioError {
+            file: path.display().to_string(),
+            line: 1,
+            message,
+        };
+        let text = fs::read_to_string(path)
+            .map_err(|e| error(format!("cannot read the scenario: {e}")))?;
+        let mut table: toml::Table =
+            toml::from_str(&text).map_err(|e| error(e.message().to_owned()))?;
+        for key in ["sweep", "case", "accept", "window"] {
+            table.remove(key);
+        }
+        for (key, value) in set {
+            match key.split_once(".paths.").zip(key.strip_prefix("flow.")) {
+                Some(((flow, rest), _)) => assign_to_path(&mut table, flow, rest, literal(value)),
+                None => assign(&mut table, key, literal(value)),
+            }
+            .map_err(error)?;
+        }
+        let text = toml::to_string_pretty(&table).expect("a table is TOML");
+        Document::parse(path, text, &[], None)
+    }
+
     /// The same for a text that is already there; `path` says what it is called.
     pub fn parse(
         path: &Path,
@@ -322,6 +349,35 @@ fn assign(table: &mut toml::Table, key: &str, value: toml::Value) -> Result<(), 
             }
         }
     }
+    Ok(())
+}
+
+/// Sets a key of one of a flow's paths, which becomes a table if it is a name.
+fn assign_to_path(
+    table: &mut toml::Table,
+    flow: &str,
+    rest: &str,
+    value: toml::Value,
+) -> Result<(), String> {
+    let nothing = || format!("\"{flow}.paths.{rest}\": there is no such path");
+    let (name, key) = rest.split_once('.').ok_or_else(nothing)?;
+    let flow = flow.strip_prefix("flow.").ok_or_else(nothing)?;
+    let is_called = |it: &toml::Value, name: &str| match it {
+        toml::Value::String(text) => text == name,
+        other => other.get("name").and_then(toml::Value::as_str) == Some(name),
+    };
+    let flows = table.get_mut("flow").and_then(toml::Value::as_array_mut);
+    let flow = flows.into_iter().flatten().find(|it| is_called(it, flow));
+    let paths = flow.and_then(|flow| flow.get_mut("paths")?.as_array_mut());
+    let path = paths.into_iter().flatten().find(|it| is_called(it, name));
+    let path = path.ok_or_else(nothing)?;
+    if path.is_str() {
+        let mut named = toml::Table::new();
+        named.insert("name".into(), toml::Value::String(name.to_owned()));
+        *path = toml::Value::Table(named);
+    }
+    let path = path.as_table_mut().ok_or_else(nothing)?;
+    path.insert(key.to_owned(), value);
     Ok(())
 }
 

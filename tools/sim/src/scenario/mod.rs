@@ -236,6 +236,11 @@ pub struct Flow {
     /// Flow control window of connection and stream.
     #[serde(default = "default_flow_control")]
     pub flow_control: Text<Size>,
+    /// Buffer of both ends: what the sender holds at most, unsent or unacknowledged, and, in place of
+    /// `flow_control`, what the receiver lets it send ahead. Without it only the windows bound what
+    /// the sender holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buffer: Option<Text<Size>>,
     /// Slow start ends by HyStart++ where it sees the queue grow.
     #[serde(default = "yes")]
     pub hystart: bool,

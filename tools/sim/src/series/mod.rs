@@ -208,6 +208,10 @@ impl Series {
             let flow = &world.flow_of_state(connection);
             metrics.insert(name("completed"), connection.completed as f64);
             metrics.insert(name("attempts"), connection.attempts.len() as f64);
+            for (path, omega) in connection.paths.impacts() {
+                let path = &flow.paths[path].name;
+                metrics.insert(name(&format!("path.{path}.impact")), omega);
+            }
             if let Some(at) = connection.established {
                 metrics.insert(name("handshake_ms"), (at - connection.start) as f64 / 1e6);
             }

@@ -69,8 +69,18 @@ impl World<'_> {
                 state.next_request = self.now + lead.as_nanos() as Nanos;
                 state.established = Some(self.now);
             }
+            let is_waiting = match &state.viewer {
+                Some(viewer) => viewer.is_waiting(),
+                None => state.request.is_some() || state.has_beside || !state.is_other_done,
+            };
             let (paths, ends) = (&mut state.paths, &state.ends);
-            next = paths.step(&mut host.quic, ends, self.base, self.now);
+            let clock = (self.base, self.now);
+            next = paths.step(
+                &mut host.quic,
+                ends,
+                clock,
+                (host.received.bytes, is_waiting),
+            );
         }
         if !host.has_begun {
             host.has_begun = true;

@@ -365,6 +365,14 @@ impl Client {
         self.endpoint.tell(key, event);
     }
 
+    /// Tells the path manager of the connection `key` an impact factor that an earlier one found.
+    pub fn recall(&mut self, key: ConnKey, local: IpAddr, remote: SocketAddr, omega: f64) {
+        let conn = self.endpoint.conn_mut(key);
+        if let Some(manager) = conn.and_then(|conn| conn.manager.as_mut()) {
+            manager.recall(local, remote, omega);
+        }
+    }
+
     /// Why the connection `key` is over, if it is.
     pub fn close_reason(&self, key: ConnKey) -> Option<Arc<CloseReason>> {
         self.sessions.closed.get(&key).cloned()

@@ -98,6 +98,7 @@ impl App for Sessions {
         session.send_requests(conn);
         session.receive(conn, &mut self.chunk);
         session.send_bodies(conn);
+        conn.is_waiting = !session.streams.is_empty();
     }
 
     fn on_path_change(&mut self, conn: &mut Conn, change: PathChange) {
@@ -286,6 +287,7 @@ impl Session {
                 continue;
             };
             stream.got += len as u64;
+            conn.read_bytes += len as u64;
             if stream.sink.on_body(&chunk[..len]).is_break() {
                 self.abort(conn, id, RequestError::Cancelled);
                 return;

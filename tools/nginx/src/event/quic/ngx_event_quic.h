@@ -68,6 +68,7 @@ typedef struct {
     ngx_str_t                      host_key;
     size_t                         stream_buffer_size;
     size_t                         receive_window;  /* of a stream */
+    size_t                         send_buffer;     /* of a connection, or 0 */
     ngx_uint_t                     max_concurrent_streams_bidi;
     ngx_uint_t                     max_concurrent_streams_uni;
     ngx_uint_t                     active_connection_id_limit;

@@ -128,6 +128,10 @@ ngx_quic_transport_config(ngx_quic_conf_t *conf, ngx_log_t *log)
         return NULL;
     }
 
+    if (conf->send_buffer) {
+        quiche_config_set_max_send_buffer(config, conf->send_buffer);
+    }
+
     /* servers have it from the same directive of the http block */
 
     if (conf->send_budget && ngx_quic_send_budget == NULL) {
