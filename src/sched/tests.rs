@@ -83,7 +83,10 @@ impl Bench {
     /// Until when new data waits for path 0.
     fn until(&mut self) -> Option<Instant> {
         match self.pick(NEW) {
-            Pick::Wait { on, until } if on == PathId(0) => until,
+            Pick::Wait {
+                on: PathId(0),
+                until,
+            } => until,
             other => panic!("{other:?}"),
         }
     }
