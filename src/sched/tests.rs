@@ -83,7 +83,10 @@ impl Bench {
     /// Until when new data waits for path 0.
     fn until(&mut self) -> Option<Instant> {
         match self.pick(NEW) {
-            Pick::Wait { on, until } if on == PathId(0) => until,
+            Pick::Wait {
+                on: PathId(0),
+                until,
+            } => until,
             other => panic!("{other:?}"),
         }
     }
@@ -348,7 +351,7 @@ fn nobody_waits_for_a_path_with_room_or_one_without_anything_in_flight() {
         assert_eq!(bench.sends_on(NEW), 1, "{name}");
         // Its window is less than a packet, and no acknowledgment will come.
         let mut bench = Bench::new(name, &[(20, 10, 0), (300, 100, 0)]).without_window();
-        bench.path(0).cwnd_bytes = MSS - 1;
+        (bench.path(0).cwnd_bytes, bench.path(0).ssthresh_bytes) = (MSS - 1, 0);
         assert_eq!(bench.sends_on(NEW), 1, "{name}");
         // Nor for itself.
         let mut bench = Bench::new(name, &[(20, 10, 5)]).without_window();
