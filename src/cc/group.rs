@@ -167,7 +167,7 @@ impl Group {
     /// Packets of the path were acked. For a model see [`Group::on_rated_ack`].
     pub fn on_ack(&mut self, now: Instant, paths: &mut Registry, id: PathId, ack: &Ack) {
         if self.is_model {
-            return self.on_rated_ack(now, paths, id, ack, None);
+            return self.on_model_ack(now, paths, id, ack, None);
         }
         let Some((window, path)) = both(&mut self.paths, paths, id) else {
             return;
@@ -249,9 +249,22 @@ impl Group {
         ack: &Ack,
         rate: Option<&RateSample>,
     ) {
-        if !self.is_model {
-            return self.on_ack(now, paths, id, ack);
+        match self.is_model {
+            true => self.on_model_ack(now, paths, id, ack, rate),
+            false => self.on_ack(now, paths, id, ack),
         }
+    }
+
+    /// Not inlined, so that the others pay one comparison for it.
+    #[inline(never)]
+    fn on_model_ack(
+        &mut self,
+        now: Instant,
+        paths: &mut Registry,
+        id: PathId,
+        ack: &Ack,
+        rate: Option<&RateSample>,
+    ) {
         let Some((window, path)) = both(&mut self.paths, paths, id) else {
             return;
         };
@@ -309,7 +322,7 @@ impl Group {
             if let Some(control) = control {
                 window.control(control);
             }
-            window.publish(path, true);
+            window.publish_any(path, true);
         }
     }
 
@@ -397,7 +410,7 @@ impl Group {
                 window.apply(change);
             }
             if let Some(path) = paths.get_mut(id) {
-                window.publish(path, self.controller.has_slow_start());
+                window.publish_any(path, self.controller.has_slow_start());
             }
         }
     }
@@ -426,7 +439,7 @@ impl Group {
             window.cwnd_bytes = initial_bytes;
         }
         window.initial_bytes = initial_bytes;
-        window.publish(path, self.controller.has_slow_start());
+        window.publish_any(path, self.controller.has_slow_start());
     }
 
     /// The path's 4-tuple changed to one not known to share the old one's bottleneck: the window
@@ -464,7 +477,7 @@ impl Group {
     /// pacing rate up to date.
     pub fn on_rtt_changed(&mut self, paths: &mut Registry, id: PathId) {
         if let Some((window, path)) = both(&mut self.paths, paths, id) {
-            window.publish(path, self.controller.has_slow_start());
+            window.publish_any(path, self.controller.has_slow_start());
         }
     }
 

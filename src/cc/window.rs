@@ -360,6 +360,14 @@ impl PathWindow {
         self.ssthresh_bytes = self.ssthresh_bytes.min(self.cwnd_bytes);
     }
 
+    /// `publish` with the rate that a model wants, if there is one.
+    pub fn publish_any(&mut self, path: &mut PathState, slow_start: bool) {
+        self.publish(path, slow_start);
+        if let Some(rate) = self.model_rate {
+            path.pacing_rate_bytes_per_sec = Some(bounded(rate, 1.0) as u64);
+        }
+    }
+
     /// Keeps the window within its bounds, whatever a controller answered, and shows it.
     pub fn publish(&mut self, path: &mut PathState, slow_start: bool) {
         let floor = MIN_WINDOW_PACKETS * path.mss_bytes as f64;
@@ -376,10 +384,6 @@ impl PathWindow {
             true => SSTHRESH_UNSET,
             false => self.ssthresh_bytes as u64,
         };
-        if let Some(rate) = self.model_rate {
-            path.pacing_rate_bytes_per_sec = Some(bounded(rate, 1.0) as u64);
-            return;
-        }
         let gain = match self.in_slow_start() {
             _ if self.resume.is_some_and(|resume| resume.is_unvalidated()) => 1.0,
             true => PACING_GAIN_SLOW_START,
