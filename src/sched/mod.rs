@@ -19,6 +19,7 @@ mod opportunistic;
 mod seen;
 mod tail;
 mod view;
+mod way_out;
 
 use std::fmt;
 use std::time::Duration;
