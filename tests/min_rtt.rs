@@ -36,6 +36,15 @@ fn least_rtt_with_room() {
     assert_eq!(bench(&[(50, 9), (20, 1), (90, 90)]).sends_on(NEW), 1);
 }
 
+/// 60 ms, of which acknowledgments take 10 on a path of 20 ms, are 50 out, and further than 45 out and 45 back.
+#[test]
+fn paths_are_as_far_as_the_way_out() {
+    let mut bench = bench(&[(20, 0), (60, 9), (90, 9)]);
+    assert_eq!(bench.sends_on(NEW), 1);
+    bench.path(1).way_back = PathId(0);
+    assert_eq!(bench.sends_on(NEW), 2);
+}
+
 /// However many paths there are.
 #[test]
 fn a_70th_path_is_one_like_any_other() {

@@ -4,8 +4,10 @@ mod common;
 
 use common::bench::Bench;
 use common::bench::NEW;
+use common::MS;
 use common::MSS;
 
+use mpq_decision::registry::Rtt;
 use mpq_decision::sched::Pick;
 use mpq_decision::PathId;
 
@@ -36,6 +38,28 @@ fn the_slow_path_is_for_what_the_fast_one_brings_later() {
     let mut endless = bench(1);
     endless.connection.more_expected = true;
     assert_eq!(endless.sends_on(NEW), 1);
+}
+
+/// The same where the slow path's acknowledgments come back on the fast one, after 155 ms: of these, 150 are the way
+/// out, and not half.
+#[test]
+fn the_way_out_is_as_long_whichever_way_acknowledgments_return() {
+    let detour = |unsent_bytes| {
+        let mut bench = bench(unsent_bytes);
+        let slow = bench.path(1);
+        slow.way_back = PathId(0);
+        slow.rtt = Some(Rtt::first(155 * MS));
+        bench
+    };
+    assert!(matches!(
+        detour(1).pick(NEW),
+        Pick::Wait { on: PathId(0), .. }
+    ));
+    assert!(matches!(
+        detour(374_999).pick(NEW),
+        Pick::Wait { on: PathId(0), .. }
+    ));
+    assert_eq!(detour(375_000).sends_on(NEW), 1);
 }
 
 /// 5 ms on the fast path with room; held for 140 ms by its pacer it is still the first.

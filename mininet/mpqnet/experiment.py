@@ -16,7 +16,7 @@ from .scenario import Link, ScenarioError
 # Keys of a link and a flow that have a meaning here; all others must be absent.
 _LINK_KEYS = {"name", "rate", "delay", "rtt", "queue", "loss", "schedule"}
 _FLOW_KEYS = {"name", "paths", "cc", "scheduler", "direction", "start", "start_spread", "stop", "count", "flow_control",
-              "hystart", "size"}
+              "hystart", "ack_detours", "size"}
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class Flow:
     size_bytes: int | None  # None: without end
     flow_control_bytes: int
     hystart: bool
+    ack_detours: bool
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,7 @@ def _flows(table, duration_s, seed):
             size_bytes=units.size_bytes(table["size"]) if "size" in table else None,
             flow_control_bytes=units.size_bytes(table["flow_control"]),
             hystart=table["hystart"],
+            ack_detours=table.get("ack_detours", True),
         )
 
 

@@ -70,7 +70,8 @@ class Trial:
     def _transport(self, flow):
         words = ["--cc", flow.cc, "--sched", flow.scheduler, "--idle-timeout", "60000", "--no-grease",
                  "--max-data", flow.flow_control_bytes, "--max-stream-data", flow.flow_control_bytes]
-        return words + ([] if flow.hystart else ["--disable-hystart"])
+        words += [] if flow.hystart else ["--disable-hystart"]
+        return words + ([] if flow.ack_detours else ["--no-ack-detours"])
 
     def _serve(self, client, port):
         flow = client.flow

@@ -19,6 +19,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use super::measure;
+use super::measure::distance;
 use super::measure::srtt;
 use super::min_rtt::MinRtt;
 use super::opportunistic;
@@ -175,7 +176,7 @@ impl Scheduler for Blest {
     fn pick(&mut self, now: Instant, view: &View, ask: &Ask) -> Pick {
         let pick = self.min_rtt.pick(now, view, ask);
         let measured = view.paths().filter(|path| path.rtt.is_some());
-        let Some(fast) = measured.min_by_key(|path| srtt(path)) else {
+        let Some(fast) = measured.min_by_key(|path| distance(view, path)) else {
             return pick;
         };
         self.observe(now, view, srtt(fast));
@@ -211,13 +212,13 @@ impl Scheduler for Blest {
             return;
         };
         let fast = view.paths().filter(|path| path.rtt.is_some());
-        let fast = fast.min_by_key(|path| srtt(path));
+        let fast = fast.min_by_key(|path| distance(view, path));
         let oldest = view
             .paths()
             .filter(|path| path.oldest_unacked_eliciting_sent.is_some())
             .min_by_key(|path| path.oldest_unacked_eliciting_sent);
         if let (Some(fast), Some(oldest)) = (fast, oldest) {
-            self.blocked |= srtt(oldest) > srtt(fast);
+            self.blocked |= distance(view, oldest) > distance(view, fast);
         }
     }
 }

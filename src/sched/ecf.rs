@@ -36,6 +36,7 @@
 use std::time::Instant;
 
 use super::measure;
+use super::measure::distance;
 use super::measure::held;
 use super::measure::is_open;
 use super::measure::srtt;
@@ -176,7 +177,7 @@ impl Faster {
     fn than(slow: &PathState, now: Instant, view: &View) -> Self {
         let mut faster = Faster::default();
         for path in view.paths().filter(|path| path.rtt.is_some()) {
-            if srtt(path) < srtt(slow) {
+            if distance(view, path) < distance(view, slow) {
                 let cwnd = u128::from(path.cwnd_bytes.max(1));
                 faster.cwnd_bytes += cwnd;
                 faster.rate += (cwnd << RATE_BITS) / nanos(path, now).max(1);
@@ -223,7 +224,9 @@ impl Ecf {
         };
         let held = slow.in_flight_bytes.saturating_add(slow.mss_bytes);
         let window = view.connection().reassembly_room_bytes;
-        let faster = view.paths().filter(|path| srtt(path) < rtt.smoothed);
+        let faster = view
+            .paths()
+            .filter(|path| distance(view, path) < distance(view, slow));
         let rate = faster.fold(0, |sum: u64, path| sum.saturating_add(self.seen.rate(path)));
         let time = rtt.smoothed.saturating_add(rtt.var);
         measure::bytes_in(time, rate) > window.saturating_sub(held)
@@ -285,7 +288,7 @@ impl Scheduler for Ecf {
             self.seen.look(now, view);
         }
         let measured = view.paths().filter(|path| path.rtt.is_some());
-        let fast = measured.clone().min_by_key(|path| srtt(path));
+        let fast = measured.clone().min_by_key(|path| distance(view, path));
         let (Some(fast), Some(mut slow)) = (fast, view.path(path)) else {
             return pick;
         };
@@ -297,7 +300,7 @@ impl Scheduler for Ecf {
             return pick;
         }
         while fast.id != slow.id && self.waits(now, fast, slow, view, &demand) {
-            let key = |path: &PathState| (srtt(path), path.id);
+            let key = |path: &PathState| (distance(view, path), path.id);
             let slower = measured
                 .clone()
                 .filter(|path| key(path) > key(slow) && is_open(path, now, view, ask))

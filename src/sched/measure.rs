@@ -4,6 +4,7 @@
 use std::time::Duration;
 use std::time::Instant;
 
+use super::way_out;
 use super::Ask;
 use super::Pick;
 use super::View;
@@ -17,6 +18,16 @@ use crate::registry::INITIAL_RTT;
 /// The smoothed RTT; unmeasured paths sort after all measured ones.
 pub(super) fn srtt(path: &PathState) -> Duration {
     path.rtt.map_or(Duration::MAX, |rtt| rtt.smoothed)
+}
+
+/// The RTT as it would be with both ways as long as the way out, by which paths are compared: the
+/// smoothed RTT, unless more is known. Unmeasured paths sort after all measured ones.
+pub(super) fn distance(view: &View, path: &PathState) -> Duration {
+    if !view.has_detours() {
+        return srtt(path);
+    }
+    let twice = |out: Duration| out.saturating_mul(2);
+    way_out::by_round_trips(view, path).map_or(Duration::MAX, twice)
 }
 
 /// The RTT, or kInitialRtt for a path that takes data before it is validated.
@@ -90,7 +101,7 @@ pub(super) fn wait(now: Instant, view: &View, ask: &Ask) -> Pick {
         .filter(|path| path.room_bytes() >= need_bytes(path, view, ask))
         .filter(|path| !held(path, now).is_zero())
         .min_by_key(|path| path.pacing_release);
-    let full = || view.paths().min_by_key(|path| srtt(path));
+    let full = || view.paths().min_by_key(|path| distance(view, path));
     match (paced, paced.or_else(full)) {
         (Some(path), _) => Pick::Wait {
             on: path.id,
@@ -120,7 +131,7 @@ pub(super) fn wait_with_loss(now: Instant, view: &View, ask: &Ask, path: PathId)
     let slow = view.path(path).filter(|slow| !tried.contains(slow.id))?;
     let measured = view.paths().filter(|path| path.rtt.is_some());
     let fast = measured
-        .min_by_key(|path| srtt(path))
+        .min_by_key(|path| distance(view, path))
         .filter(|path| path.id == *from && path.health == Health::Healthy)?;
     let release = fast.pacing_release.filter(|release| *release > now);
     let can_end = fast.in_flight_bytes > 0 || release.is_some();

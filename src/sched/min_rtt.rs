@@ -17,6 +17,7 @@
 use std::time::Duration;
 use std::time::Instant;
 
+use super::measure::distance;
 use super::measure::held;
 use super::measure::need_bytes;
 use super::measure::srtt;
@@ -76,9 +77,13 @@ fn tie_limit(least: Duration) -> Duration {
 }
 
 /// What the paths faster than `than` still have room for.
-fn faster_room_bytes<'a>(paths: impl Iterator<Item = &'a PathState>, than: &PathState) -> u64 {
+fn faster_room_bytes<'a>(
+    paths: impl Iterator<Item = &'a PathState>,
+    view: &View,
+    than: &PathState,
+) -> u64 {
     paths
-        .filter(|path| srtt(path) < srtt(than))
+        .filter(|path| distance(view, path) < distance(view, than))
         .fold(0, |sum, path| sum.saturating_add(path.room_bytes()))
 }
 
@@ -127,10 +132,12 @@ impl MinRtt {
     /// The best of `paths` by the tie-band rule.
     fn best<'a>(
         &self,
+        view: &View,
         paths: impl Iterator<Item = &'a PathState> + Clone,
     ) -> Option<&'a PathState> {
-        let limit = tie_limit(paths.clone().map(srtt).min()?);
-        paths.filter(|path| srtt(path) <= limit).max_by_key(|path| {
+        let limit = tie_limit(paths.clone().map(|path| distance(view, path)).min()?);
+        let equal = paths.filter(|path| distance(view, path) <= limit);
+        equal.max_by_key(|path| {
             (
                 path.room_bytes(),
                 self.last_pick == Some(path.id),
@@ -167,10 +174,10 @@ impl Scheduler for MinRtt {
             }
         }
 
-        let preferred = self.best(open.clone().filter(|path| !avoids(path, ask)));
-        let Some(fast) = preferred.or_else(|| self.best(open.clone())) else {
+        let preferred = self.best(view, open.clone().filter(|path| !avoids(path, ask)));
+        let Some(fast) = preferred.or_else(|| self.best(view, open.clone())) else {
             // All are full: an ack ends that, most likely one of the fastest path.
-            return match view.paths().min_by_key(|path| srtt(path)) {
+            return match view.paths().min_by_key(|path| distance(view, path)) {
                 Some(path) => Pick::Wait {
                     on: path.id,
                     until: None,
@@ -184,13 +191,14 @@ impl Scheduler for MinRtt {
             return self.send(fast, view, ask);
         }
         let next = self.best(
+            view,
             open.clone()
                 .filter(|path| held(path, now).is_zero() && !avoids(path, ask)),
         );
         match next {
             Some(next)
                 if wait > srtt(next).saturating_sub(srtt(fast))
-                    || view.connection().unsent_or_more() > faster_room_bytes(open, next) =>
+                    || view.connection().unsent_or_more() > faster_room_bytes(open, view, next) =>
             {
                 self.send(next, view, ask)
             }

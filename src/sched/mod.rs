@@ -21,6 +21,7 @@ mod tail;
 #[cfg(test)]
 mod tests;
 mod view;
+mod way_out;
 
 use std::fmt;
 use std::time::Duration;

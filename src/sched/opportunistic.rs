@@ -13,6 +13,7 @@
 
 use std::time::Instant;
 
+use super::measure::distance;
 use super::CopyOrder;
 use super::View;
 use super::Which;
@@ -39,12 +40,12 @@ fn is_blocked(view: &View, mss_bytes: u64) -> bool {
 }
 
 /// Whether data on `slow` shall be repeated on `fast`.
-fn is_worth_it(fast: &PathState, slow: &PathState) -> bool {
-    let (Some(fast), Some(rtt)) = (fast.rtt, slow.rtt) else {
+fn is_worth_it(view: &View, fast: &PathState, slow: &PathState) -> bool {
+    if fast.rtt.is_none() || slow.rtt.is_none() {
         return false;
-    };
+    }
     slow.cwnd_bytes <= SMALL_WINDOW_PACKETS * slow.mss_bytes
-        || fast.smoothed.saturating_mul(SLOW_RTT_FACTOR) < rtt.smoothed
+        || distance(view, fast).saturating_mul(SLOW_RTT_FACTOR) < distance(view, slow)
 }
 
 /// What `spare` shall repeat of what `from` has in flight.
@@ -52,7 +53,7 @@ pub(super) fn copy(now: Instant, view: &View, spare: PathId, from: PathId) -> Op
     let (spare, from) = (view.path(spare)?, view.any_path(from)?);
     let oldest = from.oldest_unacked_eliciting_sent?;
     if !is_blocked(view, spare.mss_bytes)
-        || !is_worth_it(spare, from)
+        || !is_worth_it(view, spare, from)
         || spare.room_bytes() < spare.mss_bytes
         || view
             .paths()

@@ -1,7 +1,9 @@
 //! What a scheduler sees: the paths of the best tier, and the connection's send state.
 
+use std::time::Duration;
 use std::time::Instant;
 
+use super::way_out;
 use super::Playback;
 use super::StreamKey;
 use crate::health::Health;
@@ -137,6 +139,8 @@ pub struct View<'a> {
     tier: Option<Tier>,
     /// Bit i: the registry's i-th path is shown. From the 65th on, the tier says it.
     shown: u64,
+    /// Acknowledgments of some path come back on another one.
+    detours: bool,
     connection: &'a Connection,
 }
 
@@ -163,7 +167,9 @@ impl<'a> View<'a> {
     /// theirs is no worse, but hide nothing that is known to work.
     pub fn new(registry: &'a Registry, connection: &'a Connection) -> Self {
         let (mut usable, mut early) = (Best::default(), Best::default());
+        let mut detours = false;
         for (at, path) in registry.iter().enumerate() {
+            detours |= path.way_back != path.id;
             let Some(tier) = path.tier() else { continue };
             match path.validated {
                 true => usable.note(at, tier),
@@ -181,6 +187,7 @@ impl<'a> View<'a> {
             registry,
             tier: best.tier,
             shown: best.shown,
+            detours,
             connection,
         }
     }
@@ -263,6 +270,17 @@ impl<'a> View<'a> {
     /// Any path that still exists, shown or not: for looking at where data went.
     pub fn any_path(&self, id: PathId) -> Option<&'a PathState> {
         self.registry.get(id)
+    }
+
+    /// Whether acknowledgments of some path come back on another one.
+    pub(super) fn has_detours(&self) -> bool {
+        self.detours
+    }
+
+    /// How long what is sent on the path is under way to the peer; half of the smoothed RTT, unless more
+    /// is known. `None` without an RTT sample.
+    pub fn way_out(&self, path: &PathState) -> Option<Duration> {
+        way_out::way_out(self, path)
     }
 
     /// The best tier, which [`View::paths`] shows; `None` if no path is usable.

@@ -127,7 +127,7 @@ impl Default for TransportSettings {
             active_connection_id_limit: 4,
             max_datagram_bytes: crate::MAX_DATAGRAM_BYTES,
             hystart: true,
-            ack_detours: false,
+            ack_detours: true,
             grease: true,
             pacing: true,
             max_send_buffer: None,

@@ -80,9 +80,9 @@ pub struct TransportArgs {
     #[arg(long)]
     disable_hystart: bool,
 
-    /// Acknowledge a path on another one where that is much quicker
+    /// Acknowledge each path on itself, also where another one is much quicker
     #[arg(long)]
-    ack_detours: bool,
+    no_ack_detours: bool,
 
     /// Do not pace
     #[arg(long)]
@@ -141,7 +141,7 @@ impl TransportArgs {
             active_connection_id_limit: self.max_active_cids,
             max_datagram_bytes: self.max_datagram.into(),
             hystart: !self.disable_hystart,
-            ack_detours: self.ack_detours,
+            ack_detours: !self.no_ack_detours,
             pacing: !self.disable_pacing,
             grease: !self.no_grease,
             version: self.wire_version,

@@ -349,6 +349,9 @@ impl Draw {
         );
         let names: Vec<String> = (0..paths).map(|path| self.flow_path(path)).collect();
         let _ = writeln!(text, "paths = [{}]", names.join(", "));
+        if self.happens(0.2) {
+            let _ = writeln!(text, "ack_detours = false");
+        }
         if self.happens(0.3) {
             let window = self.between_log(20_000, 2_000_000);
             let _ = writeln!(text, "flow_control = \"{window} bytes\"");

@@ -245,7 +245,7 @@ pub struct Flow {
     #[serde(default = "yes")]
     pub hystart: bool,
     /// Acknowledgments of a path may take another one that brings them back much sooner, both ways.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub ack_detours: bool,
     /// Coupled controllers may let a path go on that an unlucky loss stopped in slow start. False
     /// is `re-entry=off` for those of `cc` that have it.
