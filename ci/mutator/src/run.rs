@@ -1,6 +1,8 @@
 //! Runs the tests on one mutant after another.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 use std::process::Stdio;
@@ -55,8 +57,6 @@ impl Binary {
             .current_dir(&self.dir)
             .env("MUTANT", mutant.to_string())
             .env("RUST_BACKTRACE", "0")
-            // What is found is not kept: it is no fault of the program as it is.
-            .env("PROPTEST_FAILURE_PERSISTENCE", "off")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -76,6 +76,29 @@ impl Binary {
     }
 }
 
+/// Puts back what property tests remember of failures, or those of one mutant would be asked of the next.
+fn forget_failures(memory: &[(PathBuf, Vec<u8>)]) -> Result<()> {
+    for (path, content) in memory {
+        fs::write(path, content)?;
+    }
+    Ok(())
+}
+
+/// What they remember now.
+fn remembered(dir: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>> {
+    let mut memory = Vec::new();
+    for entry in fs::read_dir(dir.join("tests"))? {
+        let path = entry?.path();
+        if path
+            .extension()
+            .is_some_and(|e| e == "proptest-regressions")
+        {
+            memory.push((path.clone(), fs::read(path)?));
+        }
+    }
+    Ok(memory)
+}
+
 /// Runs all tests on all mutants, until the first that fails. By number: what became of it.
 pub fn all(binaries: &[Binary], mutants: &[&Mutant]) -> Result<BTreeMap<usize, Outcome>> {
     let mut limits = Vec::new();
@@ -86,6 +109,10 @@ pub fn all(binaries: &[Binary], mutants: &[&Mutant]) -> Result<BTreeMap<usize, O
         }
         limits.push(LEAST_LIMIT.max(10 * began.elapsed()));
     }
+    let memory = match binaries.first() {
+        Some(binary) => remembered(&binary.dir)?,
+        None => Vec::new(),
+    };
     let mut outcomes = BTreeMap::new();
     for (count, mutant) in mutants.iter().enumerate() {
         let mut outcome = Outcome::Survived;
@@ -96,6 +123,7 @@ pub fn all(binaries: &[Binary], mutants: &[&Mutant]) -> Result<BTreeMap<usize, O
                 Some(false) => outcome = Outcome::Noticed(binary.name.clone()),
                 None => outcome = Outcome::TooLong,
             }
+            forget_failures(&memory)?;
             break;
         }
         if outcome == Outcome::Survived {
