@@ -68,4 +68,4 @@ def _row(claim, results):
     seeds = results.seeds(case)
     ours = " ".join(number(spread.median) for spread in claim.ours.values())
     return Kept(claim.scenario, claim.paper or claim.criterion, claim.case, _WORDS[claim.accepted], ours,
-                " ".join(map(str, seeds)), str(results.manifest.get("commit"))[:12])
+                " ".join(map(str, seeds)), str(results.manifest.get("commit")))

@@ -87,8 +87,7 @@ WHY = {
         "By equations 13 and 15 path r has s_r X_r, where s_r is its share of the sum x and X_r what one flow would "
         "get there; x_r = s_r x, so in equilibrium X_r = x on every path that is used, and a path with a lower X_r "
         "fades. Before 70 s path 2 is alone on its links, and path 1 loses to the Compound flow all the while (the "
-        "figure shows it); after it, path 1 takes half of link 1. The gain is there at 70 s, but not against the "
-        "mean of 10 to 70 s, most of which is the way down.",
+        "figure shows it); after it, path 1 takes half of link 1.",
     "MC-3: the total is almost double of each path":
         "Both paths meet the same loss, so that s_r X_r = s_r x holds for every division of the sum: the "
         "equilibrium of equations 13 and 15 is neutral, and the division that slow start made stays. The sum is one "
