@@ -13,9 +13,11 @@ use criterion::BenchmarkId;
 use criterion::Criterion;
 use mpq_decision::cc;
 use mpq_decision::cc::Ack;
+use mpq_decision::cc::Flight;
 use mpq_decision::cc::Group;
 use mpq_decision::cc::Loss;
 use mpq_decision::cc::Options;
+use mpq_decision::cc::RateSample;
 use mpq_decision::registry::Rtt;
 use mpq_decision::PathId;
 use mpq_decision::Registry;
@@ -68,11 +70,28 @@ fn ours(c: &mut Criterion) {
                 rtt_sample: Some(RTT + Duration::from_millis(5)),
                 app_limited: false,
             };
+            // For models: 200 packets in a round trip.
+            let mut rate = RateSample {
+                total_bytes: 200 * MSS,
+                prior_bytes: 0,
+                interval: RTT,
+                newest: Flight {
+                    tx_in_flight_bytes: 200 * MSS,
+                    packet_bytes: MSS,
+                    ..Flight::default()
+                },
+            };
             bench.bench_function(BenchmarkId::new(entry.name, paths), |b| {
                 b.iter(|| {
                     time += STEP;
                     ack.newest_sent = time - RTT;
-                    group.on_ack(time, &mut registry, PathId(0), black_box(&ack))
+                    rate.total_bytes += MSS;
+                    rate.prior_bytes += MSS;
+                    let (ack, rate) = (black_box(&ack), black_box(&rate));
+                    match group.is_model() {
+                        true => group.on_rated_ack(time, &mut registry, PathId(0), ack, Some(rate)),
+                        false => group.on_ack(time, &mut registry, PathId(0), ack),
+                    }
                 })
             });
         }

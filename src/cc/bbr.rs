@@ -63,8 +63,8 @@ pub const ENTRY: Entry = Entry {
               inflight_hi and inflight_lo; gains 2.77 (Startup), 0.5 (Drain), 0.9, 1, 1, up (Down, \
               Cruise, Refill, Up)",
     use_when: "links lose packets that nobody's queue has dropped, and the paths share no bottleneck",
-    avoid_when: "paths share a bottleneck, of which each takes a flow's share, or a Reno or CUBIC \
-                 flow keeps a queue of more than two BDP full",
+    avoid_when: "paths share a bottleneck, of which each takes a flow's share; it leaves a Reno a \
+                 third of a bottleneck with a queue of one BDP or less",
     deviations: &[
         "losses=judged: they are held against what the path loses with an empty queue",
         "look=on: the first probe for bandwidth comes a second or ten round trips after Drain",
@@ -172,7 +172,10 @@ enum Phase {
 
 impl Phase {
     fn is_probe_bw(self) -> bool {
-        matches!(self, Phase::Down | Phase::Cruise | Phase::Refill | Phase::Up)
+        matches!(
+            self,
+            Phase::Down | Phase::Cruise | Phase::Refill | Phase::Up
+        )
     }
 
     /// IsProbingBW: it sends more than it is known to get through.
@@ -254,10 +257,16 @@ impl Engine {
             self.peak = [0.0, self.peak[0]];
         }
         self.max_bw.update(seen.rate, seen.limited);
-        self.judge.on_ack(&seen, self.min_rtt.secs, self.phase == Phase::Cruise);
+        self.judge
+            .on_ack(&seen, self.min_rtt.secs, self.phase == Phase::Cruise);
         self.adapt_lower_bounds(rules, &seen);
-        self.aggregation
-            .update(&seen, self.bw, self.cwnd, self.rounds.count, self.full.reached);
+        self.aggregation.update(
+            &seen,
+            self.bw,
+            self.cwnd,
+            self.rounds.count,
+            self.full.reached,
+        );
         self.full.check(&seen, self.rounds.started);
         self.check_startup_done(rules, &seen);
         self.check_drain_done(rules, &seen);
@@ -298,7 +307,9 @@ impl Engine {
     }
 
     fn quantized(&self, bytes: f64, mss: f64) -> f64 {
-        let quantum = (self.pace.unwrap_or(0.0) * 1e-3).min(65_536.0).max(2.0 * mss);
+        let quantum = (self.pace.unwrap_or(0.0) * 1e-3)
+            .min(65_536.0)
+            .max(2.0 * mss);
         let probe = match self.phase {
             Phase::Up => 2.0 * mss,
             _ => 0.0,

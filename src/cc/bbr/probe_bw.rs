@@ -105,7 +105,8 @@ impl Engine {
         cycle.acked_per_packet = f64::INFINITY;
         // PickProbeWait: up to a second more, and up to a round trip less.
         cycle.wait_secs = rules.wait_secs + cycle.random(mix);
-        cycle.first_round = self.rounds.count - u64::from(cycle.random(mix) < 0.5).min(self.rounds.count);
+        cycle.first_round =
+            self.rounds.count - u64::from(cycle.random(mix) < 0.5).min(self.rounds.count);
         cycle.latest_round = u64::MAX;
         cycle.since = Some(now);
         cycle.ack_phase = AckPhase::Stopping;
@@ -186,7 +187,9 @@ impl Engine {
         }
         let newest = &seen.sample.newest;
         let (lost, in_flight) = (newest.lost_bytes as f64, newest.tx_in_flight_bytes as f64);
-        if self.judge.too_many(rules, lost / seen.mss, in_flight / seen.mss)
+        if self
+            .judge
+            .too_many(rules, lost / seen.mss, in_flight / seen.mss)
             || self.bounds.inflight_hi.is_infinite()
         {
             return false;
@@ -262,7 +265,11 @@ impl Engine {
         let cycle = &mut self.cycle;
         let rate = self.max_bw.get();
         let more = rate >= REGROW * cycle.rate_before;
-        cycle.grown = if more && !self.judge.shows_queue() { cycle.grown + 1 } else { 0 };
+        cycle.grown = if more && !self.judge.shows_queue() {
+            cycle.grown + 1
+        } else {
+            0
+        };
         cycle.rate_before = rate;
         cycle.grown >= REGROW_ROUNDS
     }
