@@ -75,6 +75,8 @@ def parse_arguments(words=None):
         epilog="exit status: 0 the goal is met, 1 it is not. What is measured is kept in --out and not measured again.")
     parser.add_argument("--mpq", type=Path, default=Path("target/release/mpq"), help="[default: %(default)s]")
     parser.add_argument("--pairs", type=int, default=50, metavar="N", help="pairs of sites [default: %(default)s]")
+    parser.add_argument("--first", type=int, default=51, metavar="N",
+                        help="number of the first pair; the search was made with 1 to 50 [default: %(default)s]")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="pairs at a time [default: %(default)s]")
     parser.add_argument("--out", type=Path, default=Path("out/tune-judged"), metavar="FOLDER", help="[default: %(default)s]")
     return parser.parse_args(words)
@@ -84,7 +86,7 @@ def main(words=None):
     arguments = parse_arguments(words)
     arguments.out.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        rows = list(pool.map(lambda seed: pair(arguments.mpq, arguments.out, seed), range(1, arguments.pairs + 1)))
+        rows = list(pool.map(lambda seed: pair(arguments.mpq, arguments.out, seed), range(arguments.first, arguments.first + arguments.pairs)))
     (arguments.out / "pairs.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     print("pair  best Mbit/s  quick  model  default  cost   quick's choice")
     for row in rows:

@@ -185,6 +185,12 @@ impl Pcdc {
         unknown.min_by_key(|path| self.factor(view, *path).map_or(0, |f| f.measured.len()))
     }
 
+    /// Whether a path carries data while `set` is measured: those that are not in it were left out
+    /// before.
+    fn takes_part(&self, view: &View<'_>, set: &[PathId], path: PathId) -> bool {
+        set.contains(&path) || self.omega(view, path).is_none()
+    }
+
     fn enter(&mut self, now: Instant, phase: Phase) {
         self.phase = phase;
         self.tally = Tally {
@@ -204,9 +210,9 @@ impl Pcdc {
             (Some(_), None) => Phase::All { set },
             (None, _) => {
                 self.measured_at = Some(now);
-                let there: Vec<Ends> = set
-                    .iter()
-                    .filter_map(|path| view.pair(*path))
+                let there: Vec<Ends> = usable(view)
+                    .into_iter()
+                    .filter_map(|path| view.pair(path))
                     .map(|pair| ends(&pair))
                     .collect();
                 // Networks that were left do not count as broken.
@@ -276,8 +282,10 @@ impl Policy for Pcdc {
 
     fn carries(&self, view: &View<'_>, path: PathId) -> bool {
         match &self.phase {
-            Phase::All { .. } => true,
-            Phase::Without { left_out, .. } => *left_out != path,
+            Phase::All { set } => self.takes_part(view, set, path),
+            Phase::Without { set, left_out, .. } => {
+                *left_out != path && self.takes_part(view, set, path)
+            }
             Phase::Rest => {
                 let open: Vec<PathId> = view.paths().collect();
                 let mut members: Vec<Member> = open
@@ -310,13 +318,25 @@ impl Policy for Pcdc {
     }
 
     fn look(&mut self, now: Instant, view: &View<'_>) {
-        let set = usable(view);
+        let usable = usable(view);
+        let set: Vec<PathId> = match &self.phase {
+            Phase::All { set } | Phase::Without { set, .. } => {
+                let of = usable.into_iter();
+                of.filter(|path| self.takes_part(view, set, *path))
+                    .collect()
+            }
+            // What was left out before this measurement stays so.
+            Phase::Rest => {
+                let is_used = |omega: f64| omega > self.least;
+                let of = usable.into_iter();
+                of.filter(|path| self.omega(view, *path).is_none_or(is_used))
+                    .collect()
+            }
+        };
         match &self.phase {
             Phase::All { set: old } | Phase::Without { set: old, .. } if *old != set => {
                 self.enter(now, Phase::Rest);
             }
-            // What was recalled in the meantime need not be measured.
-            Phase::All { .. } if self.next(view, &set).is_none() => self.enter(now, Phase::Rest),
             Phase::All { .. } | Phase::Without { .. } => return,
             Phase::Rest => {}
         }
@@ -367,8 +387,10 @@ impl Policy for Pcdc {
             return;
         }
         if 2 * doubted >= wanted {
-            let set = usable(view);
-            return self.enter(now, Phase::All { set });
+            if let Phase::All { set } | Phase::Without { set, .. } = self.phase.clone() {
+                self.enter(now, Phase::All { set });
+            }
+            return;
         }
         let rate = tally.bytes as f64 / wanted.as_secs_f64();
         self.finish(now, view, rate);
@@ -386,6 +408,9 @@ impl Policy for Pcdc {
             measured: vec![omega],
             omega: Some(omega),
         });
+        // What is being measured begins anew, without this path if it is to be left out.
+        self.phase = Phase::Rest;
+        self.sample_at = None;
     }
 
     fn impact(&self, view: &View<'_>, path: PathId) -> Option<f64> {

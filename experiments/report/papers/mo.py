@@ -95,6 +95,10 @@ MEASURED = (
 )
 
 WHY = {
+    "MO-1, figure 6: PCDC is ahead of FullMesh for most controllers":
+        "With CUBIC, Scalable and Hybla it is. Throughputs over ten seconds differ by a tenth by themselves, so impact factors of "
+        "about 0 are chance, and a path that brings something is left out with them: Reno and Vegas lose 3 %. OLIA decays for "
+        "minutes, and what is measured meanwhile says little..",
     "MO-1: 12.36 MiB is the optimum; eq. 1 would be above 25 MiB":
         "Until a packet that a modem path lost is repaired, all the others fill the buffer: two to three RTTs of 1.1 to 1.5 s. "
         "ecf leaves a path alone that would block the buffer, and then 12 MiB are as good as 30 for Hybla, Scalable and CUBIC, "

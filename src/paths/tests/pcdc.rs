@@ -305,6 +305,31 @@ fn what_an_earlier_connection_found_is_not_measured() {
 }
 
 #[test]
+fn what_is_known_to_hurt_is_not_used_while_others_are_measured() {
+    let mut network = Network::new("pcdc:t=10s", 3, third_hurts);
+    let remote = SERVER.parse().unwrap();
+    network.bench.manager.recall(nth(3).ip, remote, -0.4);
+    network.bench.tell(Event::Doubt {
+        path: PathId(1),
+        doubted: false,
+    });
+    network.turn();
+    let mut seen = Vec::new();
+    for second in 1..60 {
+        network.until(second);
+        seen.push(network.carriers());
+    }
+    assert!(
+        seen[12..].iter().all(|carriers| !carriers.contains(&2)),
+        "{seen:?}"
+    );
+    assert!(seen.contains(&vec![0]) && seen.contains(&vec![1]));
+    // Of 1500 with both: 900 and 600 alone.
+    assert_eq!(network.impacts(), [(0, 600), (1, 400), (2, -400)]);
+    assert_eq!(network.carriers(), [0, 1]);
+}
+
+#[test]
 fn again_after_a_while() {
     let mut network = Network::new("pcdc:t=1s,again=60s", 3, third_hurts);
     network.until(50);

@@ -66,7 +66,11 @@ fn twenty_addresses_in_one_transfer() {
 }
 
 /// A path that blocks the buffer: a slow one that is far away, and a scheduler that does not mind.
-fn with_a_path_that_hurts(policy: &str, of_far: &str) -> Outcome {
+fn with_a_path_that_hurts(policy: &str, impacts: Option<[f64; 3]>) -> Outcome {
+    let [a, b, far] = [0, 1, 2].map(|path| match impacts {
+        Some(impacts) => format!(", impact = {:?}", impacts[path]),
+        None => String::new(),
+    });
     let links = two_links("");
     run(
         &format!(
@@ -80,7 +84,7 @@ fn with_a_path_that_hurts(policy: &str, of_far: &str) -> Outcome {
             queue = "1 s"
             [[flow]]
             name = "f"
-            paths = ["a", "b", {{ name = "far"{of_far} }}]
+            paths = [{{ name = "a"{a} }}, {{ name = "b"{b} }}, {{ name = "far"{far} }}]
             path_policy = "{policy}"
             scheduler = "round-robin"
             buffer = "100 kB"
@@ -100,9 +104,9 @@ fn a_path_that_takes_throughput_is_left_out() {
         let name = |path| format!("flow.f.path.{path}.impact");
         ["a", "b", "far"].map(|path| outcome.metrics.get(&name(path)).copied())
     };
-    let all = with_a_path_that_hurts("full-mesh", "");
+    let all = with_a_path_that_hurts("full-mesh", None);
     assert_eq!(impact(&all), [None; 3]);
-    let quick = with_a_path_that_hurts("pcdc-quick", "");
+    let quick = with_a_path_that_hurts("pcdc-quick", None);
     let [a, b, far] = impact(&quick).map(Option::unwrap);
     assert!(a > 0.0 && b > 0.0 && far < -0.5, "{a} {b} {far}");
     assert!(later(&quick) > 1.5 * later(&all), "{quick:?} {all:?}");
@@ -111,7 +115,7 @@ fn a_path_that_takes_throughput_is_left_out() {
     assert_eq!(quick.failure, None);
 
     // As an earlier connection found it, nothing has to be measured.
-    let known = with_a_path_that_hurts("pcdc:t=600s", ", impact = -0.9");
+    let known = with_a_path_that_hurts("pcdc:t=600s", Some([0.9, 0.8, -0.9]));
     assert_eq!(impact(&known)[2], Some(-0.9));
     assert!(later(&known) > 1.5 * later(&all));
 }
@@ -136,9 +140,10 @@ fn a_buffer_bounds_what_is_under_way() {
         );
         outcome.metrics["flow.f.goodput_mbps"]
     };
-    // 50 kB in each round trip of 100 ms.
+    // 50 kB in each round trip of 100 ms at most; half of it, as the receiver lets more be sent when it
+    // has read half.
     let small = goodput("buffer = '50 kB'");
-    assert!((3.0..4.1).contains(&small), "{small}");
+    assert!((1.5..4.1).contains(&small), "{small}");
     assert!(goodput("buffer = '1 MB'") > 14.0);
     assert!(goodput("") > 14.0);
 }

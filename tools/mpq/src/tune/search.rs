@@ -35,17 +35,8 @@ pub struct Space {
 /// Path managers of which one is the simpler are alike within this.
 const TIE: f64 = 0.01;
 
-/// Of the first stage's time.
-const SHORT: f64 = 3.0;
-
 /// Of a throughput's time, for each path and once for all.
 const QUICK_IMPACTS: f64 = 5.0;
-
-/// Controllers that are measured at full length, at most.
-const FINALISTS: usize = 2;
-
-/// Those worse than this part of the best one are not.
-const HOPELESS: f64 = 0.75;
 
 /// Whether a path manager measures impact factors.
 pub fn has_impacts(manager: &str) -> bool {
@@ -87,13 +78,10 @@ impl Space {
                 (n, n as f64 * self.seconds)
             }
             Method::Quick => {
-                let short = if controllers > 1 { controllers } else { 0 };
                 let halvings = buffers.max(1).ilog2() + 1;
                 let repeats = 2 * (self.rounds as usize - 1);
-                let full = controllers.min(FINALISTS) + managers - 1;
-                let full = full + 2 * halvings as usize + repeats;
-                let seconds = short as f64 / SHORT + full as f64;
-                ((short + full) as u64, seconds * self.seconds)
+                let n = controllers + managers - 1 + 2 * halvings as usize + repeats;
+                (n as u64, n as f64 * self.seconds)
             }
         }
     }
@@ -103,7 +91,7 @@ impl Space {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
-    /// A few measurements: controllers race, then path managers, then the buffer is halved
+    /// A few measurements: the controllers, then path managers, then the buffer is halved
     Quick,
     /// The paper's: every controller, manager and buffer, and a regression
     Published,
@@ -252,9 +240,9 @@ pub fn from_observations(
     })
 }
 
-/// A few measurements in the order in which they matter: the controller is chosen first, in a race over
-/// the simplest manager with the largest buffer, then the manager, then the least buffer that keeps
-/// 1 - delta of the best throughput seen.
+/// A few measurements in the order in which they matter: the controller is chosen first, over the
+/// simplest manager with the largest buffer, then the manager, then the least buffer that keeps 1 - delta
+/// of the best throughput seen.
 ///
 /// # Errors
 /// If a measurement fails.
@@ -273,25 +261,9 @@ pub fn quick(space: &Space, record: &mut Record<'_>) -> Result<Result_, Failure>
     };
     let simplest = &space.managers[0];
 
-    let mut race: Vec<(String, f64)> = Vec::new();
-    for cc in &space.controllers {
-        // One alone needs no race.
-        let mbps = match space.controllers.len() {
-            1 => 0.0,
-            _ => {
-                let seconds = space.seconds / SHORT;
-                search.throughput(&of(cc, simplest), seconds, 1)?.mbps
-            }
-        };
-        race.push((cc.clone(), mbps));
-    }
-    race.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let least = HOPELESS * race[0].1;
-    race.retain(|(_, mbps)| *mbps >= least);
-    race.truncate(FINALISTS);
-
+    // A shorter race before would choose by how controllers start: 40 of 50 pairs instead of 45.
     let mut seen: Vec<(Point, f64)> = Vec::new();
-    for (cc, _) in &race {
+    for cc in &space.controllers {
         let point = of(cc, simplest);
         let mbps = search.throughput(&point, space.seconds, 1)?.mbps;
         seen.push((point, mbps));
