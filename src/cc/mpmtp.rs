@@ -345,9 +345,9 @@ mod tests {
         }
         mpmtp.on_round(now, &list, id, &round(100));
         // First epoch convex with alpha 1 + 1 = 2 (a round came first), second concave at w = w_max,
-        // which enters convex: alpha = 1. w- = 100, alpha- = 1:
-        // 0.3 * 10^4 * (0.4 * 3.7/1.2/0.1)^(1/3) / (2000)^(4/3) = 3000 * 2.3104/25198 = 0.27507.
-        about(mpmtp.flows.get(id).unwrap().delta, 0.27507, 1e-3);
+        // which enters convex: alpha = 1. w- = 100, alpha- = 2 - 1/4 = 1.75:
+        // 0.3 * 10^4/1.75 * (0.4 * 3.7/1.2/0.1)^(1/3) / (2000)^(4/3) = 1714.3 * 2.3104/25198 = 0.15718.
+        about(mpmtp.flows.get(id).unwrap().delta, 0.15718, 1e-3);
     }
 
     /// Two loss epochs at the window that path `id` has, growing by one packet per round trip.

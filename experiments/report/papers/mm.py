@@ -131,6 +131,6 @@ MEASURED = (
 WHY = {
     "MM-6: both windows together are similar to CUBIC's":
         "With one delta for all paths both have the same window, 0.997 by Jain's index, but together 1.28 times CUBIC's in the "
-        "median of five runs, 1.10 to 1.34 in single ones. The balance of equation 26 takes the means of a loss epoch; why they "
-        "come out a fifth too high here is not explained yet.",
+        "median of five runs, 1.10 to 1.34 in single ones. Measured with the means of each "
+        "path's last loss epoch: the greatest of two single epochs is above their mean. They are smoothed since.",
 }

@@ -9,8 +9,8 @@
 //! `max_s[1.5 d (w-_s/rtt_s)^2/(alpha-_s B_s)] / (sum w-_s/rtt_s)^2`.
 //! Equation 30 prints delta_r with the path's own w-^2, alpha- and B: then B cancels in the increase,
 //! and every division between the paths is an equilibrium. It also prints RTT^2 inside the root; only
-//! 1/RTT has the right dimension and gives one path CUBIC's window. The means are those of the last
-//! complete loss epoch: with the instantaneous alpha, delta alpha would be constant and the curves
+//! 1/RTT has the right dimension and gives one path CUBIC's window. The means are of
+//! complete loss epochs, smoothed: with the instantaneous alpha, delta alpha would be constant and the curves
 //! would vanish. Paths of fewer than two epochs are in the sum alone; without any other delta is 1/N.
 //! It lies within [0.01, 1] and plays no part in slow start.
 
@@ -40,6 +40,19 @@ struct Means {
     alpha: f64,
 }
 
+/// The part of a new loss epoch in the means: the greatest of several paths' single epochs is above
+/// what they have in the mean.
+const EPOCH_PART: f64 = 0.25;
+
+impl Means {
+    fn smoothed(&self, new: &Means) -> Means {
+        Means {
+            w: self.w + EPOCH_PART * (new.w - self.w),
+            alpha: self.alpha + EPOCH_PART * (new.alpha - self.alpha),
+        }
+    }
+}
+
 /// The sums of a loss epoch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Epoch {
@@ -67,7 +80,7 @@ impl Epoch {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Epochs {
     current: Epoch,
-    /// Of the last complete one.
+    /// Of the complete ones, the last with a quarter.
     means: Option<Means>,
     complete: u32,
 }
@@ -81,7 +94,7 @@ impl Epochs {
     /// A loss ends the epoch, if anything was acked in it.
     pub fn on_loss(&mut self) {
         if let Some(means) = std::mem::take(&mut self.current).means() {
-            self.means = Some(means);
+            self.means = Some(self.means.map_or(means, |before| before.smoothed(&means)));
             self.complete = self.complete.saturating_add(1);
         }
     }
