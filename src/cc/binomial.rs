@@ -216,10 +216,14 @@ mod tests {
         };
         let paths = paths(&[(16, 100)]);
         shows(
-            &joined(Binomial::coupled(rule), &paths),
+            &joined(Binomial::coupled(rule, &round_steps()), &paths),
             &paths,
             &[("delta", 1.0)],
         );
-        shows(&joined(Binomial::uncoupled(rule), &paths), &paths, &[]);
+        shows(
+            &joined(Binomial::uncoupled(rule, &round_steps()), &paths),
+            &paths,
+            &[],
+        );
     }
 }

@@ -212,7 +212,10 @@ mod tests {
         // a/w_T = 0.025 packets for each acked one.
         close(step(&ENTRY, &[(20, 200), (10, 100)]), 25.0);
         shows(
-            &joined(Lia, &paths(&[(20, 200), (10, 100)])),
+            &joined(
+                Lia(Counting::new(&Settings::defaults(ENTRY.params))),
+                &paths(&[(20, 200), (10, 100)]),
+            ),
             &paths(&[(20, 200), (10, 100)]),
             &[("a", 0.75)],
         );

@@ -318,7 +318,10 @@ mod tests {
         // alpha = -1/2: 2000/57600 - 0.025 packets for each acked one, as below.
         let now = Instant::now();
         let paths = paths(&[(20, 100, 1000), (4, 100, 9000)]);
-        let mut olia = joined(Olia, &paths);
+        let mut olia = joined(
+            Olia(Counting::new(&Settings::defaults(ENTRY.params))),
+            &paths,
+        );
         let step = 1000.0 * (2000.0 / 57600.0 - 0.025);
         close(olia.increase(now, &paths, PathId(0), &ack(now)), step);
         shows(

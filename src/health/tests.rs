@@ -202,6 +202,11 @@ fn the_rtt_starts_anew_after_more_than_three_probe_timeouts() {
         scene.actions();
         scene.tick(back_ms + 199);
         assert!(scene.health().contains(&Health::Recovering));
+        // What was asked then is answered.
+        let (now, id) = (scene.at(back_ms + 199), PathId(0));
+        scene
+            .monitor
+            .on_ack_progress(now, &mut scene.paths, id, now);
         scene.tick(back_ms + 200);
         let recovered = (0, Action::Recovered { rtt_restart });
         assert_eq!(scene.actions().last(), Some(&recovered));

@@ -83,6 +83,9 @@ struct Kept {
     measured: Measured,
 }
 
+/// Told of each measurement before it is made, and with its result after it.
+type OnProgress<'a> = Box<dyn FnMut(&Ask, Option<&Measured>) + 'a>;
+
 /// Measurements, each made once: what is in the folder from an earlier run is taken from there.
 pub struct Record<'a> {
     lab: Option<&'a mut dyn Lab>,
@@ -90,7 +93,7 @@ pub struct Record<'a> {
     kept: Vec<Kept>,
     /// Of those that this run needed.
     used: Vec<usize>,
-    on_progress: Box<dyn FnMut(&Ask, Option<&Measured>) + 'a>,
+    on_progress: OnProgress<'a>,
 }
 
 impl<'a> Record<'a> {
