@@ -9,10 +9,10 @@
 //! `max_s[1.5 d (w-_s/rtt_s)^2/(alpha-_s B_s)] / (sum w-_s/rtt_s)^2`.
 //! Equation 30 prints delta_r with the path's own w-^2, alpha- and B: then B cancels in the increase,
 //! and every division between the paths is an equilibrium. It also prints RTT^2 inside the root; only
-//! 1/RTT has the right dimension and gives one path CUBIC's window. The means are of
-//! complete loss epochs, smoothed: with the instantaneous alpha, delta alpha would be constant and the curves
-//! would vanish. Paths of fewer than two epochs are in the sum alone; without any other delta is 1/N.
-//! It lies within [0.01, 1] and plays no part in slow start.
+//! 1/RTT has the right dimension and gives one path CUBIC's window. The means are those of the last
+//! complete loss epoch, or of several paths' epochs, smoothed: with the instantaneous alpha, delta
+//! alpha would be constant and the curves would vanish. Paths of fewer than two epochs are in the sum
+//! alone; without any other delta is 1/N. It lies within [0.01, 1] and plays no part in slow start.
 
 use super::super::cubic;
 use super::super::members::Member;
@@ -40,8 +40,8 @@ struct Means {
     alpha: f64,
 }
 
-/// The part of a new loss epoch in the means: the greatest of several paths' single epochs is above
-/// what they have in the mean.
+/// The part of a new loss epoch in the smoothed means, from which the greatest of several paths is
+/// taken: that of single epochs is above what they have in the mean. A path alone has no greatest.
 const EPOCH_PART: f64 = 0.25;
 
 impl Means {
@@ -80,8 +80,10 @@ impl Epoch {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Epochs {
     current: Epoch,
-    /// Of the complete ones, the last with a quarter.
-    means: Option<Means>,
+    /// Of the last complete one.
+    last: Option<Means>,
+    /// Of the complete ones, the last with [`EPOCH_PART`].
+    smoothed: Option<Means>,
     complete: u32,
 }
 
@@ -94,14 +96,18 @@ impl Epochs {
     /// A loss ends the epoch, if anything was acked in it.
     pub fn on_loss(&mut self) {
         if let Some(means) = std::mem::take(&mut self.current).means() {
-            self.means = Some(self.means.map_or(means, |before| before.smoothed(&means)));
+            let smoothed = self.smoothed.map_or(means, |old| old.smoothed(&means));
+            self.smoothed = Some(smoothed);
+            self.last = Some(means);
             self.complete = self.complete.saturating_add(1);
         }
     }
 
-    /// w-, or the window while there is none.
-    fn mean_window(&self, member: &Member) -> f64 {
-        self.means.map_or(member.window, |means| means.w)
+    fn means(&self, is_alone: bool) -> Option<Means> {
+        match is_alone {
+            true => self.last,
+            false => self.smoothed,
+        }
     }
 }
 
@@ -127,11 +133,19 @@ pub fn delta<'a>(
     d: f64,
     members: impl Iterator<Item = (Member<'a>, &'a Epochs, f64)> + Clone,
 ) -> f64 {
-    let rate =
-        |(member, epochs, _): (Member, &Epochs, f64)| epochs.mean_window(&member) / member.rtt;
+    let is_alone = members.clone().nth(1).is_none();
+    // w-, or the window while there is none.
+    let rate = |(member, epochs, _): (Member, &Epochs, f64)| {
+        let w = epochs
+            .means(is_alone)
+            .map_or(member.window, |means| means.w);
+        w / member.rtt
+    };
     let sum: f64 = members.clone().map(rate).sum();
     let terms = members.clone().filter_map(|(member, epochs, balance)| {
-        let means = epochs.means.filter(|_| epochs.complete >= MIN_EPOCHS)?;
+        let means = epochs
+            .means(is_alone)
+            .filter(|_| epochs.complete >= MIN_EPOCHS)?;
         Some(Term {
             square: means.w * means.w / (means.alpha * balance),
             rtt: member.rtt,
