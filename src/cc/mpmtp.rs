@@ -209,7 +209,8 @@ impl Controller for MpMtp {
         let (w, mss) = (packets(path), path.mss_bytes as f64);
         let alpha = flow.curve.growth(&self.rule, w);
         flow.epochs.on_ack(ack.acked_bytes as f64 / mss, w, alpha);
-        ack.acked_bytes as f64 * flow.delta * flow.balance * alpha / w
+        // No more than slow start, however large alpha is for a small window.
+        ack.acked_bytes as f64 * (flow.delta * flow.balance * alpha / w).min(1.0)
     }
 
     fn decrease(&mut self, own: Own<Flow>) -> f64 {
