@@ -331,8 +331,7 @@ impl Controller for CoupledCubic {
         // What the shared bound would cut off the window must not pile up here.
         let virtual_bytes = (virtual_bytes + gained_bytes).min(MAX_VIRTUAL_BYTES);
         flow.virtual_bytes = Some(virtual_bytes);
-        // f rises at once when another path loses; the window follows no faster than in slow start.
-        (flow.f * virtual_bytes - path.cwnd_bytes as f64).min(ack.acked_bytes as f64)
+        flow.f * virtual_bytes - path.cwnd_bytes as f64
     }
 
     fn decrease(&mut self, own: Own<Flow>) -> f64 {
