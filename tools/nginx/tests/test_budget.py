@@ -6,13 +6,13 @@ from hostile import RawClient, drive, loud_lines, metric
 BUDGET = 2 << 20
 
 
-def stuck(nginx, clients: int) -> list[RawClient]:
-    """Clients of four files each that take some of them, and are not heard of again."""
+def stuck(nginx, clients: int, taken: int = 50_000) -> list[RawClient]:
+    """Clients of four files each that take so many bytes of them, and are not heard of again."""
     made = [RawClient(nginx.port, max_data=1 << 26, max_stream_data=1 << 26) for _ in range(clients)]
     for client in made:
         for _ in range(4):
             client.request("/8m.bin")
-    drive(made, lambda client: len(client.body) > 50_000, 60)
+    drive(made, lambda client: len(client.body) > taken, 60)
     return made
 
 
@@ -54,12 +54,17 @@ def test_for_the_whole_worker_only(make_nginx, where):
     assert '"quic_send_budget" directive is not allowed here' in nginx.test().stderr
 
 
-def test_of_one_connection(make_nginx, mpq):
+@pytest.mark.parametrize("buffer", [None, 128 << 10])
+def test_of_one_connection(make_nginx, mpq, buffer):
     """quic_send_buffer: four files that a client does not read hold no more than that together."""
-    nginx = make_nginx(http="quic_send_buffer 128k;")
-    clients = stuck(nginx, 5)
-    # 64 KB for each file without it.
-    assert 3 * (128 << 10) < held(nginx) <= (len(clients) + 1) * (128 << 10)
+    nginx = make_nginx(http=f"quic_send_buffer {buffer};" if buffer else "")
+    # Enough for a window of more than the buffer.
+    clients = stuck(nginx, 5, taken=3_000_000)
+    if buffer:
+        assert held(nginx) <= (len(clients) + 1) * buffer
+    else:
+        # 64 KB wait for each file.
+        assert held(nginx) > len(clients) * (160 << 10)
     data, _ = mpq.get(f"https://127.0.0.1:{nginx.port}/8m.bin")
     assert len(data) == 8_000_000
     assert loud_lines(nginx) == []
