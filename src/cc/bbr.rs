@@ -70,7 +70,7 @@ pub const ENTRY: Entry = Entry {
         "look=on: the first probe for bandwidth comes a second or ten round trips after Drain",
         "regrow=on: a probe that finds a fifth more twice, and no queue, becomes a Startup",
         "probe-rtt=needed: an RTT within 1/32 of the least puts off ProbeRTT, not only a smaller one",
-        "the draft alone is uncoupled-bbr:losses=counted,look=off,regrow=off,probe-rtt=always",
+        "the draft alone has probe-rtt=always, losses=counted, look=off and regrow=off",
         "losses of one ACK are judged together, and count as one range",
         "a spurious loss undoes nothing",
         "the window of extra_acked is 5 to 10 round trips",

@@ -224,7 +224,7 @@ const PAGES: [(&str, usize); 4] = [
     ("docs/mpq.md", 2),
     ("docs/controllers.md", 3),
     ("docs/schedulers.md", 4),
-    ("docs/paths.md", 2),
+    ("docs/paths.md", 3),
 ];
 
 #[test]

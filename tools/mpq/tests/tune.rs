@@ -28,6 +28,7 @@ queue = "1 s"
 name = "f"
 paths = ["near", "far"]
 scheduler = "round-robin"
+ack_detours = false
 [sweep]
 "flow.f.cc" = ["lia", "olia"]
 [[accept]]

@@ -125,6 +125,7 @@ fn a_known_path_begins_with_more() {
             name = "f"
             paths = ["land", {{ name = "sky" {known} }}]
             cc = "lia:start=slow"
+            ack_detours = false
             "#
         );
         let outcome = run(&scenario, 1);

@@ -57,13 +57,10 @@ impl Curve {
             return Some(range[0]);
         }
         let [a, b, c] = self.0;
-        let roots = match c == 0.0 {
-            true => vec![(mbps - a) / b],
-            false => {
-                let root = (b * b - 4.0 * c * (a - mbps)).sqrt();
-                vec![(-b + root) / (2.0 * c), (-b - root) / (2.0 * c)]
-            }
-        };
+        // Without the difference of b and the root, of which nothing is left where c is tiny.
+        let root = (b * b - 4.0 * c * (a - mbps)).sqrt();
+        let q = -(b + root.copysign(b)) / 2.0;
+        let roots = [q / c, (a - mbps) / q];
         let within = roots
             .into_iter()
             .filter(|mib| *mib >= range[0] && *mib <= range[1]);
