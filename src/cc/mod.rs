@@ -193,6 +193,12 @@ pub fn by_name(text: &str) -> Result<Box<dyn AnyController>, InvalidChoice> {
     Ok(text.parse::<Choice>()?.controller())
 }
 
+/// Whether a path of the controller of this name, with its parameters, can resume carefully
+/// (RFC 9959): if it begins by slow start. quiche's own controllers are none of these.
+pub fn resumes_carefully(text: &str) -> bool {
+    by_name(text).is_ok_and(|controller| controller.has_slow_start() && !controller.is_model())
+}
+
 /// Packets of one path newly acknowledged by one ACK.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {

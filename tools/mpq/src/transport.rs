@@ -22,7 +22,7 @@ pub struct TransportArgs {
         long = "cc",
         alias = "cc-algorithm",
         value_name = "NAME[:KEY=VALUE,...]",
-        default_value = "cubic",
+        default_value = "uncoupled-bbr",
         value_parser = checked(quiche::check_cc_algorithm_name)
     )]
     cc: String,

@@ -134,11 +134,11 @@ fn both_paths_resume_where_they_are_known() {
 
     // The token of the visit before that is worth nothing any more.
     let resumed = visits.said_of(0, "resumes: ");
+    let was_used = || visits.said_of(0, "begins anew: what is known of it was used");
+    let before = was_used();
     visits.set_token(&used.expect("the first path never resumed"));
     visits.get("small", &[]);
-    until("the used token is known", || {
-        visits.said_of(0, "begins anew: what is known of it was used") == 1
-    });
+    until("the used token is known", || was_used() == before + 1);
     assert_eq!(visits.said_of(0, "resumes: "), resumed);
 
     // And somebody went on with half of what was remembered. Not each does: a busy machine shows other RTTs, or losses.
@@ -191,12 +191,21 @@ fn another_network_begins_anew() {
 #[test]
 fn memory_has_an_end() {
     let visits = Visits::new(&["--cc", "olia", "--remember", "1"]);
-    visits.get("file.bin", &[]);
-    std::thread::sleep(Duration::from_millis(2100));
-    visits.get("small", &[]);
-    until("the path is judged", || {
-        visits.said_of(0, "begins anew: what is known of it is too old") == 1
-    });
+    // On a busy machine a path may carry too little in one visit to be known in the next.
+    for n in 1..=10 {
+        visits.get("file.bin", &[]);
+        std::thread::sleep(Duration::from_millis(2100));
+        visits.get("small", &[]);
+        visits.server.until_answered("GET /small", n);
+        if visits.said_of(0, "begins anew: what is known of it is too old") > 0 {
+            break;
+        }
+    }
+    assert!(
+        visits.said_of(0, "begins anew: what is known of it is too old") > 0,
+        "{}",
+        visits.server.log()
+    );
     assert_eq!(visits.said_of(0, "resumes: "), 0);
 }
 
@@ -297,7 +306,7 @@ fn what_cannot_work_is_said_at_once() {
     let output = run(&mut visits.dirs.command("serve", &[www, "--remember", "600"]));
     assert_eq!(code(&output), 1, "{}", stderr(&output));
     assert!(
-        stderr(&output).contains("quiche's own"),
+        stderr(&output).contains("resumes no window"),
         "{}",
         stderr(&output)
     );

@@ -160,7 +160,7 @@ pub unsafe extern "C" fn ngx_quic_returning_tell(
     })
 }
 
-/// Whether a congestion controller can begin with a remembered window: those of quiche's own cannot.
+/// Whether a congestion controller can begin with a remembered window: quiche's own cannot, nor models.
 ///
 /// # Safety
 ///
@@ -168,9 +168,7 @@ pub unsafe extern "C" fn ngx_quic_returning_tell(
 #[no_mangle]
 pub unsafe extern "C" fn ngx_quic_can_resume(name: *const c_char) -> c_int {
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
-    name.parse::<quiche::CongestionControlAlgorithm>()
-        .is_err()
-        .into()
+    mpq_decision::cc::resumes_carefully(&name).into()
 }
 
 /// IPv4 addresses are mapped ones.
@@ -189,7 +187,9 @@ mod tests {
             (c"cubic", 0),
             (c"bbr2_gcongestion", 0),
             (c"olia", 1),
-            (c"dc-ledbat:ret=10s", 1),
+            (c"coupled-cubic:variant=alpha1", 1),
+            (c"dc-ledbat:ret=10s", 0),
+            (c"uncoupled-bbr", 0),
         ] {
             assert_eq!(unsafe { ngx_quic_can_resume(name.as_ptr()) }, can);
         }

@@ -510,13 +510,20 @@ impl Medians<'_> {
             keys.any(|key| key == full || Some(key) == last)
         };
         let names_case = selection.0.iter().any(|(key, _)| key == "case");
+        let sweep = &self.document.scenario.sweep;
+        let is_swept = |full: &str| {
+            sweep
+                .keys()
+                .any(|keys| keys.split(',').any(|k| k.trim() == full))
+        };
         self.document.cases.iter().position(|case| {
-            let same_rest = names_case
-                || case.name == here.name
-                    && case
-                        .set
-                        .iter()
-                        .all(|(k, v)| is_selected(k) || here.set.get(k) == Some(v));
+            // What a named case sets goes with its name.
+            let same_rest = (names_case || case.name == here.name)
+                && case.set.iter().all(|(key, value)| {
+                    is_selected(key)
+                        || here.set.get(key) == Some(value)
+                        || names_case && !is_swept(key)
+                });
             same_rest && case.matches(selection)
         })
     }

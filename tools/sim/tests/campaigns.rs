@@ -56,6 +56,48 @@ fn run(document: &Document, out: &Path, stop: bool, qlog: bool) -> Result<Campai
     .run(&mut |_| ())
 }
 
+/// What is compared with a named case is compared at the same values of what is swept.
+#[test]
+fn rules_compare_named_cases_at_the_same_point() {
+    let text = r#"
+question = "?"
+expected = "!"
+duration = "20 s"
+[[link]]
+name = "a"
+rate = "10 Mbit/s"
+rtt = "20 ms"
+[[flow]]
+name = "f"
+paths = ["a"]
+size = "1 MB"
+[sweep]
+"link.a.rate" = ["10 Mbit/s", "5 Mbit/s"]
+[[case]]
+name = "one"
+set = { "flow.f.cc" = "cubic" }
+[[case]]
+name = "other"
+set = { "flow.f.cc" = "reno" }
+[[accept]]
+rule = "0.8 <= flow.f.completion_s / flow.f.completion_s@case=one <= 1.5"
+cases = "case=other"
+"#;
+    let folder = tempfile::tempdir().unwrap();
+    let document = document(text);
+    let summary = run(&document, &folder.path().join("out"), false, false)
+        .unwrap()
+        .summary;
+    assert_eq!(summary.acceptance.len(), 2);
+    for rule in &summary.acceptance {
+        assert!(
+            rule.holds,
+            "{}: {:?} {:?}",
+            rule.case, rule.values, rule.problem
+        );
+    }
+}
+
 #[test]
 fn results_are_complete_and_rules_are_judged() {
     let folder = tempfile::tempdir().unwrap();

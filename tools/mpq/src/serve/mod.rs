@@ -104,14 +104,13 @@ pub fn run(args: Args) -> Result<(), Failure> {
 
     let mut settings = args.transport.settings()?;
     settings.early_data = args.early_data;
-    let is_quiches = settings
-        .congestion_controller
-        .parse::<quiche::CongestionControlAlgorithm>();
-    if args.remember.is_some() && is_quiches.is_ok() {
+    if args.remember.is_some()
+        && !mpq_decision::cc::resumes_carefully(&settings.congestion_controller)
+    {
         return Err(Failure::new(
             crate::exit::USAGE,
             format!(
-                "--remember does not work with --cc {}, which is quiche's own; `mpq cc` lists others",
+                "--remember does not work with --cc {}, which resumes no window; lia, olia and others do",
                 settings.congestion_controller
             ),
         ));
