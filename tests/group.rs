@@ -307,20 +307,20 @@ fn persistent_congestion_leaves_two_packets_and_half_the_threshold() {
 
 #[test]
 fn the_pacing_rate_follows_window_and_rtt() {
-    let mut sender = Sender::new("uncoupled-reno", &[]);
-    sender.join(PathId(0));
     let rate = |sender: &Sender| {
         let window = sender.group.window(&sender.paths, PathId(0)).unwrap();
         window.pacing_rate_bytes_per_sec
     };
+    let mut sender = Sender::new("uncoupled-reno", &[]);
+    sender.join(PathId(0));
     assert_eq!(rate(&sender), None);
-    sender.paths.get_mut(PathId(0)).unwrap().rtt = Some(Rtt::first(100 * MS));
-    sender.group.on_rtt_changed(&mut sender.paths, PathId(0));
-    // Slow start: 2 * 12000 B / 0.1 s.
-    assert_eq!(rate(&sender), Some(240_000));
+    let mut sender = Sender::new("uncoupled-reno", &[100]);
+    sender.ack(0, 1);
+    // Slow start: 2 * 13200 B / 0.1 s.
+    assert_eq!(rate(&sender), Some(264_000));
     sender.lose(0, Duration::ZERO);
-    // Then 1.25 * 6000 B / 0.1 s.
-    assert_eq!(rate(&sender), Some(75_000));
+    // Then 1.25 * 6600 B / 0.1 s.
+    assert_eq!(rate(&sender), Some(82_500));
 }
 
 #[test]

@@ -473,14 +473,6 @@ impl Group {
         self.controller.on_path_reset(now, id);
     }
 
-    /// The RTT estimate changed other than by an ACK that reached [`Group::on_ack`]: brings the
-    /// pacing rate up to date.
-    pub fn on_rtt_changed(&mut self, paths: &mut Registry, id: PathId) {
-        if let Some((window, path)) = both(&mut self.paths, paths, id) {
-            window.publish_any(path, self.controller.has_slow_start());
-        }
-    }
-
     /// What path `id` may send, or `None` if it is not in the group.
     pub fn window(&self, paths: &Registry, id: PathId) -> Option<Window> {
         self.paths.get(id)?;

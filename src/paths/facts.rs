@@ -77,10 +77,6 @@ impl LocalAddr {
 pub enum RemoteSource {
     /// The address the connection began with.
     Connection,
-    /// Given by the user or the application.
-    Configured,
-    /// The preferred_address transport parameter (RFC 9000, Section 9.6).
-    Preferred,
     /// Name resolution; may be another host.
     Resolved,
     /// The peer named it, over this connection, as an address of its service; may be another host.

@@ -166,7 +166,7 @@ fn gone(path: u64, by_peer: bool) -> Event {
 #[test]
 fn a_path_over_every_interface() {
     let mut bench = Bench::with("full-mesh", 3);
-    bench.event(remote(SECOND, RemoteSource::Configured));
+    bench.event(remote(SECOND, RemoteSource::Resolved));
     assert_eq!(bench.why()[0], "eth2: a path is being opened");
 
     let opened = [pair(nth(2), SERVER), pair(nth(3), SERVER)].map(Action::Open);
@@ -178,7 +178,7 @@ fn a_path_over_every_interface() {
 #[test]
 fn further_addresses_if_asked_for() {
     let mut bench = Bench::with("full-mesh:per-interface=2,max=3", 2);
-    bench.event(remote(SECOND, RemoteSource::Configured));
+    bench.event(remote(SECOND, RemoteSource::Resolved));
     // Another interface first, then the other address by the default route.
     let opened = [pair(nth(2), SERVER), pair(nth(1), SECOND)].map(Action::Open);
     assert_eq!(bench.event(Event::Confirmed), opened);
@@ -817,7 +817,7 @@ fn default_first_opens_when_it_has_to() {
 #[test]
 fn ndiffports() {
     let mut bench = Bench::with("ndiffports", 2);
-    bench.event(remote(SECOND, RemoteSource::Configured));
+    bench.event(remote(SECOND, RemoteSource::Resolved));
     assert_eq!(
         bench.event(Event::Confirmed),
         [Action::Open(pair(nth(1), SERVER))]

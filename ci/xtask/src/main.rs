@@ -133,6 +133,7 @@ enum QuicheCommand {
         only: Option<usize>,
 
         /// Test the series up to the line `# cut: NAME` of the file `series`, and no other patch; can be given again.
+        /// A cut must compile without warnings, too.
         #[arg(long, value_name = "NAME", conflicts_with_all = ["from", "only"])]
         at: Vec<String>,
 

@@ -12,7 +12,6 @@ use anyhow::Result;
 use sha2::Digest;
 use sha2::Sha256;
 
-use crate::git;
 use crate::upstream::Upstream;
 
 /// Where `.crate` files come from.
@@ -205,18 +204,17 @@ fn cargo_fetch(name: &str, version: &str) -> Result<String> {
     fs::write(project.path().join("lib.rs"), "")?;
 
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = git::run(
-        Command::new(cargo)
-            .args(["fetch", "--quiet"])
-            .current_dir(project.path()),
-    )?;
+    let status = Command::new(cargo)
+        .arg("fetch")
+        .current_dir(project.path())
+        .status()
+        .context("cannot run cargo")?;
 
-    if !output.status.success() {
+    if !status.success() {
         bail!(
-            "cargo cannot fetch {name} {version}:\n{}\n\
+            "cargo cannot fetch {name} {version}, and says why above.\n\
              Check the version and the network, or pass --crates FOLDER \
-             with {name}-{version}.crate in it.",
-            String::from_utf8_lossy(&output.stderr).trim_end()
+             with {name}-{version}.crate in it."
         );
     }
 

@@ -32,7 +32,7 @@ const STAMP: &str = "quiche-patches-stamp";
 /// Files a work tree of ours may hold that git shall not see. The alias lets
 /// `cargo xtask` work from there too.
 const EXCLUDED: &str = "/target\n/.cargo\n";
-const ALIAS: &str = "[alias]\nxtask = \"run --quiet --locked --manifest-path \
+const ALIAS: &str = "[alias]\nxtask = \"run --locked --manifest-path \
                      ../../ci/xtask/Cargo.toml --\"\n";
 
 /// Lines of one rejected hunk file to show before pointing at the file.

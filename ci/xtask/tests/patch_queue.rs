@@ -738,6 +738,41 @@ fn test_each_at_cuts() {
         "{said}"
     );
 
+    // Warnings do at cuts what they do nowhere else: without the tests, and in them.
+    for (unused, said) in [
+        ("fn unused() {}\n", "says what is shown above"),
+        ("#[cfg(test)]\nfn unused() {}\n", "compile with warnings"),
+    ] {
+        f.edit("// 5\n", unused);
+        f.git(&["commit", "-qa", "--fixup", ":/^b: second"]);
+        f.git(&[
+            "-c",
+            "sequence.editor=:",
+            "rebase",
+            "-qi",
+            "--autosquash",
+            "upstream",
+        ]);
+        f.xtask_ok(&["export"]);
+
+        let err = f.xtask_err(&["test-each", "--at", "one", "--at", "two"]);
+        assert!(err.contains("patch 2, `b: second`"), "{err}");
+        assert!(err.contains(said) && err.contains("never used"), "{err}");
+        f.xtask_ok(&["test-each"]);
+
+        f.edit(unused, "// 5\n");
+        f.git(&["commit", "-qa", "--fixup", ":/^b: second"]);
+        f.git(&[
+            "-c",
+            "sequence.editor=:",
+            "rebase",
+            "-qi",
+            "--autosquash",
+            "upstream",
+        ]);
+        f.xtask_ok(&["export"]);
+    }
+
     let err = f.xtask_err(&["test-each", "--at", "three"]);
     assert!(
         err.contains("no line `# cut: three`; it has one, two"),
@@ -944,6 +979,28 @@ fn a_broken_repository_does_not_reach_the_one_around_it() {
     fs::remove_file(head).unwrap();
     assert!(!f.xtask(&["unpack", "--force"]).status.success());
     assert_eq!(outer(&["tag"]), "");
+}
+
+/// Cargo says that it waits for another one's lock, unless it is told to be quiet.
+#[test]
+fn nobody_waits_in_silence() {
+    let f = Fixture::new();
+    f.xtask_ok(&["unpack"]);
+
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for config in [
+        own.join("../../.cargo/config.toml"),
+        own.join(".cargo/config.toml"),
+        f.path("vendor/quiche/.cargo/config.toml"),
+    ] {
+        let text = fs::read_to_string(&config).unwrap();
+        let alias = text.lines().find(|l| l.starts_with("xtask = \"run"));
+        assert!(
+            alias.is_some_and(|a| !a.contains("quiet") && !a.contains(" -q ")),
+            "{}: {text}",
+            config.display()
+        );
+    }
 }
 
 #[test]

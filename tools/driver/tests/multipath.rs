@@ -112,3 +112,38 @@ fn a_download_survives_the_loss_of_its_first_address() {
     assert!(second(&client) - before > 1_000_000);
     client.close().unwrap();
 }
+
+/// A host as the server names it: by a name that has to be resolved, by an address, or itself.
+#[test]
+fn an_alternative_of_the_server_gets_a_path() {
+    for host in ["localhost", "127.0.0.1", ""] {
+        let server = TestServer::start(ServerOptions {
+            alternative_at: Some(host),
+            ..Default::default()
+        });
+        let mut client = Client::new(ClientSettings {
+            verify: Verify::None,
+            locals: Selection {
+                only: vec![Named::Address(address(1))],
+                ..Default::default()
+            },
+            paths: "full-mesh:per-interface=2".parse().unwrap(),
+            ..Default::default()
+        })
+        .unwrap();
+        let key = client.connect("localhost", server.address, None).unwrap();
+        let outcome = ask(&mut client, key, 1000);
+        wait_for(&mut client, |change| {
+            matches!(change, PathChange::Available { path_id: 1, .. })
+        });
+        finish(&mut client, std::slice::from_ref(&outcome));
+        assert_intact(&outcome, 1000);
+
+        let paths = client.conn(key).unwrap().paths();
+        assert_eq!(paths.len(), 2, "{host}");
+        assert_eq!(paths[0].peer, server.address);
+        assert_eq!(paths[1].peer.ip(), address(1));
+        assert_ne!(paths[1].peer.port(), server.address.port(), "{host}");
+        client.close().unwrap();
+    }
+}

@@ -31,6 +31,19 @@ fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// The page has each heading at the start of a line, in this order, and followed by something.
+fn assert_headed(name: &str, page: &str, headings: &[&str]) {
+    let mut rest = page;
+    for heading in headings {
+        let line = format!("{heading}\n");
+        let at = rest
+            .find(&line)
+            .unwrap_or_else(|| panic!("{name}: {heading}: {page}"));
+        rest = &rest[at + line.len()..];
+        assert!(rest.trim_start().len() > 3, "{name}: {heading}");
+    }
+}
+
 #[test]
 fn the_list_has_every_controller_with_its_line() {
     let page = stdout(mpq(&["cc"]));
@@ -63,8 +76,7 @@ fn every_controller_is_explained_in_all_sections() {
     for controller in all {
         let name = controller["name"].as_str().unwrap();
         let page = stdout(mpq(&["cc", name]));
-        let mut rest = page.as_str();
-        for heading in [
+        let headings = [
             name,
             "Idea",
             "Source",
@@ -73,15 +85,8 @@ fn every_controller_is_explained_in_all_sections() {
             "Use it when",
             "Avoid it when",
             "Deviations from the source",
-        ] {
-            // Each at the start of a line, in this order, and followed by something.
-            let line = format!("{heading}\n");
-            let at = rest
-                .find(&line)
-                .unwrap_or_else(|| panic!("{name}: {heading}: {page}"));
-            rest = &rest[at + line.len()..];
-            assert!(rest.trim_start().len() > 3, "{name}: {heading}");
-        }
+        ];
+        assert_headed(name, &page, &headings);
 
         let said = words(&page);
         for key in [
@@ -168,8 +173,7 @@ fn every_scheduler_is_explained_in_all_sections() {
     for scheduler in all.as_array().unwrap() {
         let name = scheduler["name"].as_str().unwrap();
         let page = stdout(mpq(&["sched", name]));
-        let mut rest = page.as_str();
-        for heading in [
+        let headings = [
             name,
             "Idea",
             "Source",
@@ -178,14 +182,8 @@ fn every_scheduler_is_explained_in_all_sections() {
             "Use it when",
             "What it gets wrong",
             "Deviations from the source",
-        ] {
-            let line = format!("{heading}\n");
-            let at = rest
-                .find(&line)
-                .unwrap_or_else(|| panic!("{name}: {heading}: {page}"));
-            rest = &rest[at + line.len()..];
-            assert!(rest.trim_start().len() > 3, "{name}: {heading}");
-        }
+        ];
+        assert_headed(name, &page, &headings);
 
         let said = words(&page).replace("; ", " ");
         for key in ["summary", "idea", "source", "rule", "use_when", "wrong"] {

@@ -1,7 +1,10 @@
 //! Runs quiche's own suite after every patch of the series.
 
+use std::io::BufRead;
+use std::io::BufReader;
 use std::path::Path;
 use std::process::Command;
+use std::process::Stdio;
 use std::time::Instant;
 
 use anyhow::bail;
@@ -33,6 +36,9 @@ pub fn test_each(project: &Project, selection: Selection, cargo_args: &[String])
     let log = git.text(&["log", "--reverse", "--format=%H %s", &range])?;
     let commits: Vec<_> = log.lines().filter_map(|l| l.split_once(' ')).collect();
 
+    // Between the cuts, a patch may prepare what a later one uses.
+    let forbids_warnings = matches!(selection, Selection::At(_));
+
     let numbers: Vec<usize> = match selection {
         Selection::From(n) => (n..=commits.len().max(n)).collect(),
         Selection::Only(n) => vec![n],
@@ -57,7 +63,23 @@ pub fn test_each(project: &Project, selection: Selection, cargo_args: &[String])
         println!("[{number}/{}] {subject}", commits.len());
         tree.check_out(commit)?;
 
-        if !cargo_test(project, tree.path(), cargo_args)? {
+        if forbids_warnings {
+            check_warnings(project, tree.path(), cargo_args)
+                .with_context(|| format!("patch {number}, `{subject}`, is no place to cut"))?;
+        }
+
+        let test = [
+            &["test", "--locked", "--lib"],
+            as_strs(cargo_args).as_slice(),
+        ]
+        .concat();
+        let outcome = cargo(project, tree.path(), &test)?;
+
+        if forbids_warnings && outcome.warns {
+            bail!("the tests at patch {number}, `{subject}`, compile with warnings, shown above");
+        }
+
+        if !outcome.success {
             bail!(
                 "the tests fail at patch {number}, `{subject}`.\n\
                  To mend it: cd {}, `git rebase --interactive {}` with `edit` \
@@ -112,7 +134,57 @@ fn at_cuts(project: &Project, git: &Git, cuts: &[String], commits: usize) -> Res
         .collect()
 }
 
-fn cargo_test(project: &Project, dir: &Path, args: &[String]) -> Result<bool> {
+fn as_strs(args: &[String]) -> Vec<&str> {
+    args.iter().map(String::as_str).collect()
+}
+
+/// Fails if the crate has warnings without its tests: with default features, and with those of
+/// `args`, arguments for `cargo test`.
+fn check_warnings(project: &Project, dir: &Path, args: &[String]) -> Result<()> {
+    for features in [Vec::new(), features(args)] {
+        let check = [&["check", "--locked", "--lib"], features.as_slice()].concat();
+        let outcome = cargo(project, dir, &check)?;
+
+        if !outcome.success || outcome.warns {
+            bail!(
+                "`cargo {}` says what is shown above; what is not used yet belongs to the patch \
+                 that uses it",
+                check.join(" ")
+            );
+        }
+    }
+
+    Ok(())
+}
+
+/// Those of the arguments for `cargo test` that choose features.
+fn features(args: &[String]) -> Vec<&str> {
+    let mut chosen = Vec::new();
+    let mut args = args.iter().map(String::as_str).take_while(|a| *a != "--");
+
+    while let Some(arg) = args.next() {
+        if ["--features", "-F"].contains(&arg) {
+            chosen.push(arg);
+            chosen.extend(args.next());
+        } else if arg.starts_with("--features=")
+            || ["--all-features", "--no-default-features"].contains(&arg)
+        {
+            chosen.push(arg);
+        }
+    }
+
+    chosen
+}
+
+/// How a call of cargo ended.
+struct Outcome {
+    success: bool,
+    /// Whether the compiler had a warning about quiche.
+    warns: bool,
+}
+
+/// Runs cargo in `dir`; what it says is shown as it says it.
+fn cargo(project: &Project, dir: &Path, args: &[&str]) -> Result<Outcome> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut cmd = Command::new(cargo);
 
@@ -128,14 +200,33 @@ fn cargo_test(project: &Project, dir: &Path, args: &[String]) -> Result<bool> {
         );
     }
 
-    let status = cmd
-        .args(["test", "--locked", "--lib"])
+    let mut child = cmd
         .args(args)
         .current_dir(dir)
-        .status()
+        .stderr(Stdio::piped())
+        .spawn()
         .context("cannot run cargo")?;
 
-    Ok(status.success())
+    let mut warns = false;
+
+    for line in child
+        .stderr
+        .take()
+        .map(BufReader::new)
+        .into_iter()
+        .flat_map(|r| r.lines())
+    {
+        let line = line.context("cannot read what cargo says")?;
+
+        // The last line about a crate, also of one that was compiled before.
+        warns |= line.starts_with("warning: `quiche` (lib") && line.contains(" generated ");
+        eprintln!("{line}");
+    }
+
+    Ok(Outcome {
+        success: child.wait().context("cannot wait for cargo")?.success(),
+        warns,
+    })
 }
 
 /// A second work tree of a repository, removed when dropped.

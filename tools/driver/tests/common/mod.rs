@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::OnceLock;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::Instant;
@@ -46,7 +47,11 @@ pub fn byte_at(offset: u64) -> u8 {
 }
 
 /// Answers `/N` with N bytes.
-pub struct Pattern;
+#[derive(Default)]
+pub struct Pattern {
+    /// The value of `alt-svc`, once it is known.
+    alternative: Arc<OnceLock<String>>,
+}
 
 struct PatternBody {
     offset: u64,
@@ -67,9 +72,12 @@ impl Body for PatternBody {
 impl Service for Pattern {
     fn respond(&mut self, request: &ServerRequest) -> Response {
         let end: u64 = request.path[1..].parse().unwrap();
+        let alternative = self.alternative.get().cloned();
+        let alternative = alternative.map(|value| ("alt-svc", value));
+        let length = ("content-length", end.to_string());
         Response {
             status: 200,
-            headers: vec![("content-length", end.to_string())],
+            headers: [length].into_iter().chain(alternative).collect(),
             body: Some(Box::new(PatternBody { offset: 0, end })),
         }
     }
@@ -82,6 +90,8 @@ pub struct ServerOptions {
     pub transport: TransportSettings,
     pub options: ListenOptions,
     pub sockets: SocketOptions,
+    /// A second port is listened on, which responses name as an alternative of this host.
+    pub alternative_at: Option<&'static str>,
 }
 
 /// A running server; stopped when dropped.
@@ -109,12 +119,20 @@ impl TestServer {
         let (gone, stopping) = (vanish.clone(), stop.clone());
         let connections = Arc::new([0, 0].map(AtomicUsize::new));
         let count = connections.clone();
+        let alternative = Arc::new(OnceLock::new());
+        let pattern = Pattern {
+            alternative: alternative.clone(),
+        };
         let (tell, told) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             let mut server =
-                Server::new(config, options.options, options.sockets, Pattern).unwrap();
+                Server::new(config, options.options, options.sockets, pattern).unwrap();
             let any = ([127, 0, 0, 1], 0).into();
             let address = server.listen_on(options.listen.unwrap_or(any)).unwrap();
+            if let Some(host) = options.alternative_at {
+                let port = server.listen_on(any).unwrap().port();
+                alternative.set(format!("h3=\"{host}:{port}\"")).unwrap();
+            }
             tell.send((address, server.waker())).unwrap();
 
             while !stopping.load(Ordering::SeqCst) {

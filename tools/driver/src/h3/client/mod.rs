@@ -1,5 +1,6 @@
 //! An HTTP/3 client: any number of requests on any number of connections.
 
+mod names;
 mod race;
 mod request;
 mod session;
@@ -20,6 +21,7 @@ use mpq_decision::paths::Manager;
 use mpq_decision::paths::Pair;
 use mpq_decision::paths::RemoteSource;
 
+use self::names::Names;
 pub use self::race::Race;
 pub use self::race::RaceError;
 pub use self::request::Request;
@@ -92,6 +94,7 @@ pub struct Client {
     /// Addresses of the server of each connection.
     remotes: HashMap<ConnKey, Vec<SocketAddr>>,
     sessions: Sessions,
+    names: Names,
     next_request: u64,
 }
 
@@ -105,8 +108,10 @@ impl Client {
         // Finds wrong settings before anything else happens.
         configure(&settings, None)?;
 
+        let endpoint = Endpoint::new(settings.sockets.clone())?;
         Ok(Client {
-            endpoint: Endpoint::new(settings.sockets.clone())?,
+            names: Names::new(endpoint.waker()),
+            endpoint,
             settings,
             logs_keys: false,
             facts: None,
@@ -399,8 +404,23 @@ impl Client {
         let max_wait = max_wait.into_iter().chain(until_facts).min();
 
         self.endpoint.poll(max_wait, &mut self.sessions)?;
+        self.resolve_alternatives();
         self.look_at_facts();
         Ok(())
+    }
+
+    /// Has the hosts resolved that servers named, and passes on what was found.
+    fn resolve_alternatives(&mut self) {
+        for question in std::mem::take(&mut self.sessions.questions) {
+            if let Err(e) = self.names.ask(question) {
+                log::debug!("cannot resolve an alternative: {e}");
+            }
+        }
+        while let Some((key, addr)) = self.names.next() {
+            let source = RemoteSource::Named;
+            self.endpoint
+                .tell(key, paths::Event::RemoteAddr { addr, source });
+        }
     }
 
     /// Passes on what became different with this host's addresses and routes.

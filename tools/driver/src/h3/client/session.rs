@@ -12,12 +12,14 @@ use quiche::h3::Header;
 use sha2::Digest;
 use sha2::Sha256;
 
+use super::names::Question;
 use super::request::Request;
 use super::request::RequestError;
 use super::request::RequestId;
 use super::request::ResponseHead;
 use super::request::ResponseSink;
 use crate::h3::alt_svc;
+use crate::h3::alt_svc::Alternative;
 use crate::h3::body::Body;
 use crate::h3::body::Outgoing;
 use crate::h3::body::WriteError;
@@ -31,11 +33,19 @@ use crate::Conn;
 use crate::ConnKey;
 use crate::PathChange;
 
+/// The host names of a server's alternatives that are resolved in a connection.
+const MAX_HOSTS: usize = 8;
+
+/// The server is not responsible for what was asked (RFC 9110, Section 15.5.20).
+const MISDIRECTED_REQUEST: u16 = 421;
+
 #[derive(Default)]
 pub(super) struct Sessions {
     pub(super) by_key: HashMap<ConnKey, Session>,
     pub(super) closed: HashMap<ConnKey, Arc<CloseReason>>,
     pub(super) path_changes: Vec<(ConnKey, PathChange)>,
+    /// Hosts that servers named, to be resolved.
+    pub(super) questions: Vec<Question>,
     pub(super) pin: Option<[u8; 32]>,
     pub(super) chunk: Vec<u8>,
 }
@@ -46,6 +56,9 @@ pub(super) struct Session {
     pub(super) waiting: VecDeque<Waiting>,
     streams: HashMap<u64, Stream>,
     pub(super) cancelled: Vec<RequestId>,
+    /// Hosts that the server named, and how many of them were taken from here.
+    hosts: Vec<Alternative>,
+    hosts_taken: usize,
 }
 
 pub(super) struct Waiting {
@@ -99,6 +112,7 @@ impl App for Sessions {
         session.receive(conn, &mut self.chunk);
         session.send_bodies(conn);
         conn.is_waiting = !session.streams.is_empty();
+        self.questions.extend(session.questions(conn));
     }
 
     fn on_path_change(&mut self, conn: &mut Conn, change: PathChange) {
@@ -116,6 +130,25 @@ impl App for Sessions {
         let running = session.streams.into_values().map(|s| s.sink);
         for mut sink in waiting.chain(running) {
             sink.on_end(Err(RequestError::Connection(reason.clone())));
+        }
+    }
+}
+
+/// Tells the path manager the addresses that the server names, and adds the hosts to those that are
+/// to be resolved.
+fn learn_alternatives(hosts: &mut Vec<Alternative>, conn: &mut Conn, value: &str) {
+    let Some(manager) = &mut conn.manager else {
+        return;
+    };
+    for named in alt_svc::alternatives(value, conn.peer) {
+        match named {
+            Alternative::Address(addr) => {
+                let source = RemoteSource::Named;
+                manager.on_event(Instant::now(), Event::RemoteAddr { addr, source });
+            }
+            // Once each: responses repeat the field.
+            host if hosts.len() < MAX_HOSTS && !hosts.contains(&host) => hosts.push(host),
+            Alternative::Host { .. } => {}
         }
     }
 }
@@ -254,11 +287,10 @@ impl Session {
             }
         };
 
-        if let Some(manager) = &mut conn.manager {
-            let named = fields(&headers, "alt-svc");
-            for addr in named.flat_map(|value| alt_svc::addresses(value, conn.peer)) {
-                let source = RemoteSource::Named;
-                manager.on_event(Instant::now(), Event::RemoteAddr { addr, source });
+        // Not with this status (RFC 7838, Section 6).
+        if status != MISDIRECTED_REQUEST {
+            for value in fields(&headers, "alt-svc") {
+                learn_alternatives(&mut self.hosts, conn, value);
             }
         }
 
@@ -274,6 +306,21 @@ impl Session {
         if stream.sink.on_head(&head).is_break() {
             self.abort(conn, id, RequestError::Cancelled);
         }
+    }
+
+    /// What has to be resolved since the last call.
+    fn questions<'a>(&'a mut self, conn: &'a Conn) -> impl Iterator<Item = Question> + 'a {
+        let new = &self.hosts[self.hosts_taken..];
+        self.hosts_taken = self.hosts.len();
+        new.iter().filter_map(|host| match host {
+            Alternative::Host { name, port } => Some(Question {
+                key: conn.key(),
+                peer: conn.peer,
+                name: name.clone(),
+                port: *port,
+            }),
+            Alternative::Address(_) => None,
+        })
     }
 
     fn on_data(&mut self, conn: &mut Conn, id: u64, chunk: &mut [u8]) {
