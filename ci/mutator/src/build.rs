@@ -13,17 +13,26 @@ use anyhow::Result;
 use serde_json::Value;
 
 use crate::run::Binary;
-use crate::run::UNIT;
 use crate::switch::Source;
+
+/// The name of the unit tests.
+pub const UNIT: &str = "unit tests";
 
 /// The compiler gives up at the first kind of error, so what it finds later needs another round.
 const MAX_ROUNDS: usize = 10;
 
+/// The crate.
+pub struct Crate<'a> {
+    pub dir: &'a Path,
+    pub features: &'a str,
+}
+
 /// What cargo says in lines of JSON, and whether it succeeded.
-fn cargo(dir: &Path, args: &[&str]) -> Result<(Vec<Value>, bool)> {
+fn cargo(of: &Crate, args: &[&str]) -> Result<(Vec<Value>, bool)> {
     let output = Command::new("cargo")
-        .current_dir(dir)
+        .current_dir(of.dir)
         .args(args)
+        .args(["--features", of.features])
         .arg("--message-format=json")
         // Some changes are errors by a lint: what they divide by, or how far they shift.
         .env("RUSTFLAGS", "--cap-lints=allow")
@@ -57,13 +66,13 @@ fn blamed(dir: &Path, error: &Value) -> BTreeSet<usize> {
 }
 
 /// Writes the sources, without what does not compile, and returns the numbers of that.
-pub fn until_it_compiles(dir: &Path, sources: &[Source]) -> Result<BTreeSet<usize>> {
+pub fn until_it_compiles(of: &Crate, sources: &[Source]) -> Result<BTreeSet<usize>> {
     let mut broken = BTreeSet::new();
     for round in 1..=MAX_ROUNDS {
         for source in sources {
             source.write(&broken)?;
         }
-        let (messages, compiles) = cargo(dir, &["check", "--quiet", "--lib"])?;
+        let (messages, compiles) = cargo(of, &["check", "--quiet", "--lib", "--profile", "test"])?;
         if compiles {
             return Ok(broken);
         }
@@ -71,7 +80,7 @@ pub fn until_it_compiles(dir: &Path, sources: &[Source]) -> Result<BTreeSet<usiz
         for message in &messages {
             let error = &message["message"];
             if error["level"] == "error" {
-                broken.extend(blamed(dir, error));
+                broken.extend(blamed(of.dir, error));
             }
         }
         eprintln!("round {round}: {} do not compile", broken.len());
@@ -87,13 +96,13 @@ pub fn until_it_compiles(dir: &Path, sources: &[Source]) -> Result<BTreeSet<usiz
 }
 
 /// Builds the unit tests, and the integration tests of files whose names begin so.
-pub fn tests(dir: &Path, tests: &[(String, Vec<String>)]) -> Result<Vec<Binary>> {
+pub fn tests(of: &Crate, tests: &[(String, Vec<String>)]) -> Result<Vec<Binary>> {
     let mut args = vec!["test", "--quiet", "--no-run", "--lib"];
     let names: BTreeSet<_> = tests.iter().flat_map(|(_, names)| names).collect();
     for name in names {
         args.extend(["--test", name]);
     }
-    let (messages, compiles) = cargo(dir, &args)?;
+    let (messages, compiles) = cargo(of, &args)?;
     if !compiles {
         for message in &messages {
             let text = message["message"]["rendered"].as_str();
@@ -115,7 +124,8 @@ pub fn tests(dir: &Path, tests: &[(String, Vec<String>)]) -> Result<Vec<Binary>>
             name: name.to_owned(),
             about: about.to_owned(),
             path: PathBuf::from(path.with_context(|| format!("there are no tests {name}"))?),
-            dir: dir.to_owned(),
+            dir: of.dir.to_owned(),
+            args: Vec::new(),
         })
     };
     let mut binaries = vec![binary(UNIT, "")?];

@@ -2,24 +2,28 @@
 //!
 //! cargo-mutants names the changes, and compiles each by itself: seconds each, where the tests take
 //! milliseconds. Here all are put into the source at once, each behind a number ([`switch`]); those
-//! that do not compile are taken out ([`build`]), and the tests run once for each number ([`run`]).
+//! that do not compile are taken out ([`build`]), and the tests are asked about each number: all of them
+//! ([`ask`]), or, where there are many, those that reach its place ([`ask_reaching`]).
 
+mod ask;
+mod ask_reaching;
 mod build;
 mod list;
+mod memory;
+mod reach;
+mod report;
 mod run;
 mod switch;
 
 use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Context;
 use anyhow::Result;
 use clap::Parser;
 
+use ask::Outcome;
 use list::Mutant;
-use run::Outcome;
 
 /// Tries the mutants that `cargo mutants --list --json` names, in a copy of the crate.
 #[derive(Parser)]
@@ -28,11 +32,15 @@ struct Options {
     #[arg(long)]
     dir: PathBuf,
 
+    /// The features that it is built with.
+    #[arg(long, default_value = "")]
+    features: String,
+
     /// The list.
     #[arg(long)]
     list: PathBuf,
 
-    /// Where the results go: `results.json`, `survived`, `untried`, `table.md`.
+    /// Where the results go: `results.json`, `survived`, `untried`, `unit-survived`, `table.md`.
     #[arg(long)]
     out: PathBuf,
 
@@ -40,6 +48,14 @@ struct Options {
     /// files whose names begin so.
     #[arg(long = "tests", value_parser = about)]
     tests: Vec<(String, Vec<String>)>,
+
+    /// Asks about each change only those unit tests that reach it, about so many changes at a time.
+    #[arg(long, value_name = "JOBS", conflicts_with = "tests")]
+    reaching: Option<usize>,
+
+    /// Unit tests with this in their names are not asked.
+    #[arg(long)]
+    skip: Vec<String>,
 }
 
 fn about(text: &str) -> Result<(String, Vec<String>)> {
@@ -54,21 +70,33 @@ fn main() -> Result<()> {
     let options = Options::parse();
     let mutants = list::read(&options.list)?;
     let sources = switch::sources(&options.dir, &mutants)?;
-    let placed: BTreeSet<usize> = sources.iter().flat_map(switch::Source::placed).collect();
+    let places: BTreeMap<usize, usize> = sources.iter().flat_map(switch::Source::placed).collect();
 
-    let broken = build::until_it_compiles(&options.dir, &sources)?;
-    let asked = |(prefix, _): &&(String, Vec<String>)| {
-        mutants
-            .iter()
-            .any(|mutant| mutant.file.starts_with(prefix.as_str()))
+    let of = build::Crate {
+        dir: &options.dir,
+        features: &options.features,
     };
-    let tests: Vec<_> = options.tests.iter().filter(asked).cloned().collect();
-    let binaries = build::tests(&options.dir, &tests)?;
+    let broken = build::until_it_compiles(&of, &sources)?;
     let tried: Vec<&Mutant> = mutants
         .iter()
-        .filter(|mutant| placed.contains(&mutant.id) && !broken.contains(&mutant.id))
+        .filter(|mutant| places.contains_key(&mutant.id) && !broken.contains(&mutant.id))
         .collect();
-    let mut outcomes = run::all(&binaries, &tried)?;
+    let mut outcomes = match options.reaching {
+        None => ask::all(&build::tests(&of, &options.asked(&mutants))?, &tried)?,
+        Some(jobs) => {
+            let mut unit = build::tests(&of, &[])?.remove(0);
+            unit.args = options
+                .skip
+                .iter()
+                .flat_map(|part| ["--skip".to_owned(), part.clone()])
+                .collect();
+            let tried: Vec<_> = tried
+                .into_iter()
+                .map(|mutant| (mutant, places[&mutant.id]))
+                .collect();
+            ask_reaching::all(&unit, &tried, &options.out.join("reach"), jobs)?
+        }
+    };
     for mutant in &mutants {
         let otherwise = match broken.contains(&mutant.id) {
             true => Outcome::DoesNotCompile,
@@ -76,70 +104,16 @@ fn main() -> Result<()> {
         };
         outcomes.entry(mutant.id).or_insert(otherwise);
     }
-    report(&options, &mutants, &outcomes)
+    report::write(&options.out, &mutants, &outcomes)
 }
 
-/// Writes the files of results, and prints the table.
-fn report(
-    options: &Options,
-    mutants: &[Mutant],
-    outcomes: &BTreeMap<usize, Outcome>,
-) -> Result<()> {
-    let named: BTreeMap<&str, &Outcome> = mutants
-        .iter()
-        .map(|mutant| (mutant.name.as_str(), &outcomes[&mutant.id]))
-        .collect();
-    let write = |name: &str, text: String| {
-        let path = options.out.join(name);
-        fs::write(&path, text).with_context(|| path.display().to_string())
-    };
-    write("results.json", serde_json::to_string_pretty(&named)?)?;
-    let those = |wanted: &[Outcome]| -> String {
-        let names = named.iter().filter(|(_, outcome)| wanted.contains(outcome));
-        names.map(|(name, _)| format!("{name}\n")).collect()
-    };
-    write("survived", those(&[Outcome::Survived]))?;
-    write("untried", those(&[Outcome::Untried]))?;
-    write("unit-survived", {
-        let by_unit =
-            |outcome: &Outcome| matches!(outcome, Outcome::Noticed(by) if by == run::UNIT);
-        let names = named.iter().filter(|(_, outcome)| {
-            ***outcome == Outcome::Survived
-                || matches!(outcome, Outcome::Noticed(_)) && !by_unit(outcome)
-        });
-        names.map(|(name, _)| format!("{name}\n")).collect()
-    })?;
-    let table = table(mutants, outcomes);
-    print!("{table}");
-    write("table.md", table)
-}
-
-/// Counts by file, as Markdown.
-fn table(mutants: &[Mutant], outcomes: &BTreeMap<usize, Outcome>) -> String {
-    let mut rows: BTreeMap<&str, [usize; 7]> = BTreeMap::new();
-    for mutant in mutants {
-        let column = match &outcomes[&mutant.id] {
-            Outcome::Noticed(by) if by == run::UNIT => 1,
-            Outcome::Noticed(_) => 2,
-            Outcome::DoesNotCompile => 3,
-            Outcome::TooLong => 4,
-            Outcome::Untried => 5,
-            Outcome::Survived => 6,
+impl Options {
+    /// The integration tests that any of the mutants is asked of.
+    fn asked(&self, mutants: &[Mutant]) -> Vec<(String, Vec<String>)> {
+        let is_asked = |(prefix, _): &&(String, Vec<String>)| {
+            let mut files = mutants.iter().map(|mutant| &mutant.file);
+            files.any(|file| file.starts_with(prefix.as_str()))
         };
-        for row in [mutant.file.as_str(), "together"] {
-            let row = rows.entry(row).or_default();
-            row[0] += 1;
-            row[column] += 1;
-        }
+        self.tests.iter().filter(is_asked).cloned().collect()
     }
-    let mut text = String::from(
-        "| file | mutants | noticed by unit tests | by `tests/` | do not compile | run for ever | not tried | survive |\n\
-         | --- | --- | --- | --- | --- | --- | --- | --- |\n",
-    );
-    let together = rows.remove("together").unwrap_or_default();
-    for (file, counts) in rows.iter().chain([(&"together", &together)]) {
-        let counts: Vec<String> = counts.iter().map(usize::to_string).collect();
-        text += &format!("| {file} | {} |\n", counts.join(" | "));
-    }
-    text
 }

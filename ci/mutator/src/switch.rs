@@ -1,14 +1,15 @@
 //! Puts the mutants into the source, each behind its number.
 //!
 //! ```text
-//! a + b        (match crate::__mutant() { 7 => (a) - (b), 8 => (a) * (b), _ => (a) + (b) })
-//! !a           (match crate::__mutant() { 9 => (a), _ => !(a) })
-//! { body }     { if crate::__mutant() == 10 { return 0; } body }
-//! p if g =>    p if (match crate::__mutant() { 11 => true, 12 => false, _ => g }) =>
-//! p =>         p if crate::__mutant() != 13 =>
-//! S { f, ..b } (match crate::__mutant() { 14 => S { ..b }, _ => S { f, ..b } })
+//! a + b        (match crate::__mutant(7) { 7 => (a) - (b), 8 => (a) * (b), _ => (a) + (b) })
+//! !a           (match crate::__mutant(9) { 9 => (a), _ => !(a) })
+//! { body }     { if crate::__mutant(10) == 10 { return 0; } body }
+//! p if g =>    p if (match crate::__mutant(11) { 11 => true, 12 => false, _ => g }) =>
+//! p =>         p if crate::__mutant(13) != 13 =>
+//! S { f, ..b } (match crate::__mutant(14) { 14 => S { ..b }, _ => S { f, ..b } })
 //! ```
 //!
+//! What is asked for the number ([`PROBE`]) is told the place: the first number that the place may have.
 //! Each stands on a line of its own, which says its number: so errors of the compiler are known to be
 //! its own. One mutant is on at a time, so within a change the operands are as they were.
 
@@ -32,16 +33,7 @@ use crate::list::Mutant;
 use crate::list::Position;
 
 /// What stands at the end of the crate's `lib.rs`.
-const NUMBER: &str = "
-/// The number of the mutant that is on.
-#[doc(hidden)]
-pub fn __mutant() -> u32 {
-    static NUMBER: std::sync::LazyLock<u32> = std::sync::LazyLock::new(|| {
-        std::env::var(\"MUTANT\").map_or(0, |number| number.parse().unwrap())
-    });
-    *NUMBER
-}
-";
+const PROBE: &str = include_str!("../probe.rs");
 
 /// A file with its mutants.
 pub struct Source {
@@ -59,6 +51,13 @@ struct Site {
     mutants: Vec<(usize, String)>,
 }
 
+impl Site {
+    /// Its number: that of its first mutant, whether that compiles or not.
+    fn place(&self) -> usize {
+        self.mutants.first().map_or(0, |(id, _)| *id)
+    }
+}
+
 /// The order is that of nesting where two have the same range.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Form {
@@ -73,6 +72,10 @@ enum Form {
 
 /// Reads the files, and finds the places of the mutants.
 pub fn sources(dir: &Path, mutants: &[Mutant]) -> Result<Vec<Source>> {
+    // First, as it may have mutants too.
+    let root = dir.join("src/lib.rs");
+    let text = fs::read_to_string(&root)?;
+    fs::write(root, text + PROBE)?;
     let mut by_file: BTreeMap<&str, Vec<&Mutant>> = BTreeMap::new();
     for mutant in mutants {
         by_file.entry(&mutant.file).or_default().push(mutant);
@@ -84,9 +87,6 @@ pub fn sources(dir: &Path, mutants: &[Mutant]) -> Result<Vec<Source>> {
         let tree = syn::parse_file(&text).with_context(|| path.display().to_string())?;
         sources.push(Source::new(path, &text, &tree, &mutants));
     }
-    let root = dir.join("src/lib.rs");
-    let text = fs::read_to_string(&root)?;
-    fs::write(root, text + NUMBER)?;
     Ok(sources)
 }
 
@@ -103,10 +103,14 @@ impl Source {
         Source { path, text, sites }
     }
 
-    /// The numbers of the mutants that have a place.
-    pub fn placed(&self) -> impl Iterator<Item = usize> + '_ {
-        let mutants = self.sites.iter().flat_map(|site| &site.mutants);
-        mutants.map(|(id, _)| *id)
+    /// The numbers of the mutants that have a place, each with that of the place.
+    pub fn placed(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let of = |site: &'_ Site| {
+            let place = site.place();
+            let ids: Vec<usize> = site.mutants.iter().map(|(id, _)| *id).collect();
+            ids.into_iter().map(move |id| (id, place))
+        };
+        self.sites.iter().flat_map(of)
     }
 
     /// Writes the file with all mutants, but for those left out.
@@ -140,6 +144,7 @@ impl Source {
         if mutants.is_empty() {
             return original;
         }
+        let place = site.place();
         let each = |line: &dyn Fn(usize, &str) -> String| -> String {
             let lines = mutants
                 .iter()
@@ -148,8 +153,9 @@ impl Source {
         };
         match site.form {
             Form::Body => {
-                let lines =
-                    each(&|id, with| format!("if crate::__mutant() == {id} {{ return {with}; }}"));
+                let lines = each(&|id, with| {
+                    format!("if crate::__mutant({place}) == {id} {{ return {with}; }}")
+                });
                 lines + &original
             }
             Form::Arm { has_guard } => {
@@ -157,13 +163,15 @@ impl Source {
                     true => ("", format!("&& ({original})")),
                     false => ("if", String::new()),
                 };
-                each(&|id, _| format!("{before} crate::__mutant() != {id} {after}"))
+                each(&|id, _| format!("{before} crate::__mutant({place}) != {id} {after}"))
             }
             Form::Guard | Form::Expression => {
                 let lines = each(&|id, with| format!("{id} => {{ {with} }}"));
                 let ids: Vec<String> = mutants.iter().map(|(id, _)| format!("M{id}")).collect();
                 let ids = ids.join("*//*");
-                format!("(match crate::__mutant() {{{lines}/*{ids}*/ _ => {{ {original} }}\n}})")
+                format!(
+                    "(match crate::__mutant({place}) {{{lines}/*{ids}*/ _ => {{ {original} }}\n}})"
+                )
             }
         }
     }
@@ -444,7 +452,7 @@ fn f(a: u32) -> bool {
             &mutants.iter().collect::<Vec<_>>(),
         );
         // Not what is evaluated at compile time.
-        let placed: BTreeSet<usize> = source.placed().collect();
+        let placed: BTreeSet<usize> = source.placed().map(|(id, _)| id).collect();
         assert_eq!(placed, (2..=9).collect());
 
         let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -456,21 +464,21 @@ fn f(a: u32) -> bool {
         assert_eq!(render(&[2, 3, 4, 5, 6, 7, 8, 9]), words(TEXT));
         let changed = "const N: u32 = 2 + 3;
             fn f(a: u32) -> bool {
-                /*M2*/ if crate::__mutant() == 2 { return true; }
+                /*M2*/ if crate::__mutant(2) == 2 { return true; }
                 match a {
-                    1 if (match crate::__mutant() {
+                    1 if (match crate::__mutant(3) {
                         /*M3*/ 3 => { false }
-                        /*M3*/ _ => { (match crate::__mutant() {
+                        /*M3*/ _ => { (match crate::__mutant(4) {
                             /*M4*/ 4 => { (a) != (1) }
                             /*M4*/ _ => { a == 1 } }) } })
-                    => (match crate::__mutant() {
+                    => (match crate::__mutant(5) {
                         /*M5*/ 5 => { true }
                         /*M5*/ _ => { !true } }),
-                    2 /*M6*/ if crate::__mutant() != 6 => false,
-                    _ => (match crate::__mutant() {
+                    2 /*M6*/ if crate::__mutant(6) != 6 => false,
+                    _ => (match crate::__mutant(8) {
                         /*M8*/ 8 => { (a + 1) > (9) }
                         /*M9*/ 9 => { (a + 1) == (9) }
-                        /*M8*//*M9*/ _ => { (match crate::__mutant() {
+                        /*M8*//*M9*/ _ => { (match crate::__mutant(7) {
                             /*M7*/ 7 => { (a) - (1) }
                             /*M7*/ _ => { a + 1 } }) < 9 } }),
                 }
