@@ -329,12 +329,14 @@ def closed_after(seconds, path="/hello.txt", age=0):
     the connection is `age` seconds old."""
     def see(server):
         client = hostile.RawClient(server.port)
-        hostile.drive([client], lambda client: client.quic._handshake_complete, 10)
-        # The client's own idle timeout, which nginx sets by the same directive, is not to be first.
-        client.quic._remote_max_idle_timeout = None
-        time.sleep(age)
+        if age:
+            hostile.drive([client], lambda client: client.quic._handshake_complete, 10)
+            time.sleep(age)
         client.request(path)
         hostile.drive([client], lambda client: client.ended, 10)
+        # The client's own idle timeout, which nginx sets by the same directive, is not to be first.
+        client.quic._remote_max_idle_timeout = None
+        client.quic._close_at += 60
         hostile.drive([client], lambda client: client.quic._close_event, seconds)
         event = client.quic._close_event
         return client.status, event and event.error_code
