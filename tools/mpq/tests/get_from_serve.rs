@@ -399,7 +399,11 @@ fn the_trace_of_a_controller_follows_its_equation() {
 fn a_trace_needs_a_controller_that_tells() {
     let (dirs, _) = dirs(10);
     for (options, exit, said) in [
-        (&["--cc-trace", "t.csv"][..], 1, "--cc uncoupled-cubic"),
+        (
+            &["--cc", "cubic", "--cc-trace", "t.csv"][..],
+            1,
+            "--cc uncoupled-cubic",
+        ),
         (
             &["--cc", "lia", "--cc-trace", "none/t.csv"][..],
             6,
