@@ -738,22 +738,27 @@ fn test_each_at_cuts() {
         "{said}"
     );
 
-    // Warnings do at cuts what they do nowhere else: without the tests, and in them.
-    for (unused, said) in [
-        ("fn unused() {}\n", "says what is shown above"),
-        ("#[cfg(test)]\nfn unused() {}\n", "compile with warnings"),
-    ] {
-        f.edit("// 5\n", unused);
+    let amend_second = || {
         f.git(&["commit", "-qa", "--fixup", ":/^b: second"]);
-        f.git(&[
+        let squash = [
             "-c",
             "sequence.editor=:",
             "rebase",
             "-qi",
             "--autosquash",
             "upstream",
-        ]);
+        ];
+        f.git(&squash);
         f.xtask_ok(&["export"]);
+    };
+
+    // Warnings do at cuts what they do nowhere else: without the tests, and in them.
+    for (unused, said) in [
+        ("fn unused() {}\n", "says what is shown above"),
+        ("#[cfg(test)]\nfn unused() {}\n", "compile with warnings"),
+    ] {
+        f.edit("// 5\n", unused);
+        amend_second();
 
         let err = f.xtask_err(&["test-each", "--at", "one", "--at", "two"]);
         assert!(err.contains("patch 2, `b: second`"), "{err}");
@@ -761,16 +766,7 @@ fn test_each_at_cuts() {
         f.xtask_ok(&["test-each"]);
 
         f.edit(unused, "// 5\n");
-        f.git(&["commit", "-qa", "--fixup", ":/^b: second"]);
-        f.git(&[
-            "-c",
-            "sequence.editor=:",
-            "rebase",
-            "-qi",
-            "--autosquash",
-            "upstream",
-        ]);
-        f.xtask_ok(&["export"]);
+        amend_second();
     }
 
     let err = f.xtask_err(&["test-each", "--at", "three"]);

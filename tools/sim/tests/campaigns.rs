@@ -59,18 +59,8 @@ fn run(document: &Document, out: &Path, stop: bool, qlog: bool) -> Result<Campai
 /// What is compared with a named case is compared at the same values of what is swept.
 #[test]
 fn rules_compare_named_cases_at_the_same_point() {
-    let text = r#"
-question = "?"
-expected = "!"
-duration = "20 s"
-[[link]]
-name = "a"
-rate = "10 Mbit/s"
-rtt = "20 ms"
-[[flow]]
-name = "f"
-paths = ["a"]
-size = "1 MB"
+    let base = SCENARIO.split("[sweep]").next().unwrap();
+    let rules = r#"
 [sweep]
 "link.a.rate" = ["10 Mbit/s", "5 Mbit/s"]
 [[case]]
@@ -84,7 +74,7 @@ rule = "0.8 <= flow.f.completion_s / flow.f.completion_s@case=one <= 1.5"
 cases = "case=other"
 "#;
     let folder = tempfile::tempdir().unwrap();
-    let document = document(text);
+    let document = document(&(base.to_owned() + rules));
     let summary = run(&document, &folder.path().join("out"), false, false)
         .unwrap()
         .summary;
