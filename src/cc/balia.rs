@@ -41,7 +41,12 @@ pub const ENTRY: Entry = Entry {
     use_when: "paths differ in congestion and it changes",
     avoid_when: "a path is long and fast: in growth it is Reno's kin",
     deviations: &[LEFT_OUT],
-    params: &[re_entry::PARAM, start::PARAM, start::SSTHRESH],
+    params: &[
+        re_entry::PARAM,
+        start::PARAM,
+        start::MIN_WINDOW,
+        start::SSTHRESH,
+    ],
     new: |_| boxed(Balia),
 };
 

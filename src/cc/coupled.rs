@@ -42,7 +42,12 @@ pub const ENTRY: Entry = Entry {
         "a window keeps two packets, where the paper keeps one",
         LEFT_OUT,
     ],
-    params: &[re_entry::PARAM, start::PARAM, start::SSTHRESH],
+    params: &[
+        re_entry::PARAM,
+        start::PARAM,
+        start::MIN_WINDOW,
+        start::SSTHRESH,
+    ],
     new: |_| boxed(Coupled),
 };
 

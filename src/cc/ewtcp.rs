@@ -43,7 +43,12 @@ pub const ENTRY: Entry = Entry {
          flows",
         UNCOUNTED,
     ],
-    params: &[re_entry::PARAM, start::PARAM, start::SSTHRESH],
+    params: &[
+        re_entry::PARAM,
+        start::PARAM,
+        start::MIN_WINDOW,
+        start::SSTHRESH,
+    ],
     new: |_| boxed(Ewtcp(|paths| 1.0 / (paths * paths))),
 };
 

@@ -21,7 +21,12 @@ pub const ENTRY: Entry = Entry {
         "none on purpose: the printed weight is not fair, ewtcp has the corrected one",
         UNCOUNTED,
     ],
-    params: &[re_entry::PARAM, start::PARAM, start::SSTHRESH],
+    params: &[
+        re_entry::PARAM,
+        start::PARAM,
+        start::MIN_WINDOW,
+        start::SSTHRESH,
+    ],
     new: |_| boxed(Ewtcp(|paths| 1.0 / paths.sqrt())),
 };
 

@@ -38,9 +38,13 @@ pub struct Options {
     /// How paths begin, until their first slow start ends. [`Choice::options`](super::Choice::options)
     /// knows what the controller says.
     pub start: Start,
+    /// The least window of a path, in packets, 2 or more. [`Choice::options`](super::Choice::options)
+    /// knows what the controller says.
+    pub min_window_packets: u32,
 }
 
-/// What the RFCs ask for: HyStart++, no re-entry, and a window that doubles without a threshold.
+/// What the RFCs ask for: HyStart++, no re-entry, and a window that doubles without a threshold, of
+/// two packets at least (RFC 9002, section 7.2).
 impl Default for Options {
     fn default() -> Self {
         Options {
@@ -48,6 +52,7 @@ impl Default for Options {
             re_entry: false,
             ssthresh_packets: 0,
             start: Start::Slow,
+            min_window_packets: 2,
         }
     }
 }
@@ -55,7 +60,7 @@ impl Default for Options {
 impl Options {
     /// The window of a path that begins.
     fn window(&self, mss_bytes: u64, initial_bytes: f64) -> PathWindow {
-        let mut window = PathWindow::new(initial_bytes);
+        let mut window = PathWindow::new(initial_bytes, self.min_window_packets);
         if self.ssthresh_packets > 0 {
             window.ssthresh_bytes = f64::from(self.ssthresh_packets) * mss_bytes as f64;
         }
@@ -292,7 +297,7 @@ impl Group {
         };
         if loss.persistent {
             // RFC 9002, section 7.6.2, and nothing that was known of the path holds.
-            *window = PathWindow::new(window.initial_bytes);
+            *window = PathWindow::new(window.initial_bytes, self.options.min_window_packets);
             window.cwnd_bytes = 0.0;
             window.publish(path, true);
             path.in_recovery = false;

@@ -54,6 +54,7 @@ pub const ENTRY: Entry = Entry {
         counting::PARAM,
         re_entry::PARAM,
         start::PARAM,
+        start::MIN_WINDOW,
         start::SSTHRESH,
     ],
     new: |settings| boxed(Lia(Counting::new(settings))),

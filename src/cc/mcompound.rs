@@ -73,6 +73,7 @@ pub const ENTRY: Entry = Entry {
         PARAMS[5],
         re_entry::PARAM,
         start::PARAM,
+        start::MIN_WINDOW,
         start::SSTHRESH,
     ],
     new: |settings| boxed(MCompound(Rule::new(settings))),

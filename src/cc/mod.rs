@@ -132,6 +132,7 @@ impl Choice {
         let re_entry = re_entry::PARAM.name;
         let start = start::PARAM.name;
         let ssthresh = start::SSTHRESH.name;
+        let min_window = start::MIN_WINDOW.name;
         Options {
             start: match self.settings().has(start) {
                 true => Start::named(self.settings().word(start)),
@@ -141,6 +142,10 @@ impl Choice {
             ssthresh_packets: match self.settings().has(ssthresh) {
                 true => self.settings().get(ssthresh) as u32,
                 false => 0,
+            },
+            min_window_packets: match self.settings().has(min_window) {
+                true => self.settings().get(min_window) as u32,
+                false => Options::default().min_window_packets,
             },
             ..Options::default()
         }

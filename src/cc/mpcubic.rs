@@ -55,7 +55,12 @@ pub const ENTRY: Entry = Entry {
         "the fast recovery over several paths is left out: QUIC acknowledges each path by \
          itself",
     ],
-    params: &[re_entry::PARAM, start::PARAM, start::SSTHRESH],
+    params: &[
+        re_entry::PARAM,
+        start::PARAM,
+        start::MIN_WINDOW,
+        start::SSTHRESH,
+    ],
     new: |_| boxed(MpCubic),
 };
 

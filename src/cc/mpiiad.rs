@@ -26,7 +26,7 @@ pub const ENTRY: Entry = Entry {
          one flow; the decrease is IIAD's",
         "the increase is per round trip, as that of IIAD",
     ],
-    params: &[STEP, re_entry::PARAM, start::PARAM, start::SSTHRESH],
+    params: &[STEP, re_entry::PARAM, start::PARAM, start::MIN_WINDOW, start::SSTHRESH],
     new: |settings| boxed(Binomial::coupled(IIAD, settings)),
 };
 

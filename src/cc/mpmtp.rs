@@ -113,6 +113,7 @@ pub const ENTRY: Entry = Entry {
         ),
         re_entry::PARAM,
         start::PARAM,
+        start::MIN_WINDOW,
         start::SSTHRESH,
     ],
     new: |settings| boxed(MpMtp::new(settings)),

@@ -71,6 +71,18 @@ pub const SSTHRESH: Param = Param::packets(
     "slow-start threshold that a path begins with; 0 is none, as RFC 9002 has it",
 );
 
+/// The least window of a path, of coupled controllers that go by losses
+/// ([`Options::min_window_packets`](super::Options::min_window_packets)).
+///
+/// A path that others outweigh by far grows by nothing that counts, so that one loss leaves it at
+/// its least for good; two packets that wait for each other's round trip do not fill even a link of
+/// a BDP of one. Three do. BBR keeps four.
+pub const MIN_WINDOW: Param = Param::packets(
+    "min-window",
+    [2.0, 3.0, 16.0],
+    "the least window of a path; 2 is that of RFC 9002",
+);
+
 /// How paths begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Start {

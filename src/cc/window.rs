@@ -30,9 +30,6 @@ use crate::registry::PathState;
 use crate::registry::Rtt;
 use crate::registry::SSTHRESH_UNSET;
 
-/// The smallest window, in packets (RFC 9002, section 7.2).
-pub(super) const MIN_WINDOW_PACKETS: f64 = 2.0;
-
 /// The largest window: 64 GiB, more than 100 Gbit/s over 5 s. Bounds what bad input can do.
 const MAX_WINDOW_BYTES: f64 = (1u64 << 36) as f64;
 
@@ -58,6 +55,7 @@ pub(super) struct PathWindow {
     /// `f64::INFINITY` until slow start first ends.
     pub ssthresh_bytes: f64,
     pub initial_bytes: f64,
+    min_packets: f64,
     /// When the current or last recovery period began.
     pub recovery_started: Option<Instant>,
     /// A packet sent at or after this time ends the round when acked.
@@ -107,11 +105,12 @@ impl Samples {
 }
 
 impl PathWindow {
-    pub fn new(initial_bytes: f64) -> Self {
+    pub fn new(initial_bytes: f64, min_packets: u32) -> Self {
         PathWindow {
             cwnd_bytes: initial_bytes,
             ssthresh_bytes: f64::INFINITY,
             initial_bytes,
+            min_packets: f64::from(min_packets),
             recovery_started: None,
             round_started: None,
             peak_in_flight_bytes: [0; 2],
@@ -370,7 +369,7 @@ impl PathWindow {
 
     /// Keeps the window within its bounds, whatever a controller answered, and shows it.
     pub fn publish(&mut self, path: &mut PathState, slow_start: bool) {
-        let floor = MIN_WINDOW_PACKETS * path.mss_bytes as f64;
+        let floor = self.min_packets * path.mss_bytes as f64;
         self.cwnd_bytes = bounded(self.cwnd_bytes, floor);
         if self.ssthresh_bytes.is_finite() {
             self.ssthresh_bytes = bounded(self.ssthresh_bytes, floor);

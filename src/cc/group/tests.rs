@@ -216,6 +216,35 @@ fn a_window_falls_to_two_packets_and_no_further() {
 }
 
 #[test]
+fn what_is_always_in_flight() {
+    for (name, least_packets) in [
+        ("lia", 3),
+        ("coupled-cubic", 3),
+        ("olia:min-window=2", 2),
+        ("balia:min-window=16", 16),
+        ("uncoupled-reno", 2),
+    ] {
+        let choice: super::super::Choice = name.parse().unwrap();
+        let mut group = Group::new(choice.controller(), choice.options());
+        let mut paths = paths(&[(10, 100)]);
+        let mut now = Instant::now();
+        group.on_path_added(now, &mut paths, ID, 10_000);
+        for _ in 0..10 {
+            let loss = Loss {
+                lost_bytes: MSS,
+                lost_packets: 1,
+                newest_lost_sent: now,
+                persistent: false,
+            };
+            group.on_loss(now, &mut paths, ID, &loss);
+            now += MS;
+        }
+        let cwnd_bytes = paths.get(ID).unwrap().cwnd_bytes;
+        assert_eq!(cwnd_bytes, least_packets * MSS, "{name}");
+    }
+}
+
+#[test]
 fn who_resumes() {
     let saved = Saved {
         cwnd_bytes: 400_000,

@@ -14,7 +14,7 @@ fn window(cwnd_bytes: f64, ssthresh_bytes: f64) -> PathWindow {
     PathWindow {
         cwnd_bytes,
         ssthresh_bytes,
-        ..PathWindow::new(10_000.0)
+        ..PathWindow::new(10_000.0, 2)
     }
 }
 
@@ -30,7 +30,7 @@ fn acked(sent: Instant, in_flight: u64) -> Ack {
 /// After a first flight of 10 packets, acked one in a millisecond: r = 1 MB/s, r m = 100,000 bytes.
 fn begun(start: Start) -> PathWindow {
     let sent = Instant::now();
-    let mut window = PathWindow::new(10_000.0);
+    let mut window = PathWindow::new(10_000.0, 2);
     for packet in 0..10 {
         let now = sent + (100 + packet) * MS;
         window.note_round(now, &acked(sent, 10_000), path().rtt, start);

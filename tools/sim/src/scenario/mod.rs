@@ -434,6 +434,7 @@ impl Flow {
         for (wanted, off) in [
             (self.re_entry, "re-entry=off"),
             (self.fast_start, "start=slow"),
+            (self.fast_start, "min-window=2"),
         ] {
             let without = with_parameter(&cc, off);
             if !wanted && quiche::check_cc_algorithm_name(&without).is_ok() {
