@@ -60,7 +60,7 @@ fn parameters_follow_the_name() {
         (
             "lia:a=1",
             "lia has no parameter \"a\"; use any of: ack_packets=1 (1 to 16), re-entry=on (or off), \
-             start=suss (or slow, train, rho), ssthresh=0 (0 to 1000000)",
+             start=suss (or slow, train, rho), min-window=3 (2 to 16), ssthresh=0 (0 to 1000000)",
         ),
         (
             "sqrt:a=1",
@@ -287,18 +287,18 @@ fn an_underused_window_does_not_grow() {
 }
 
 #[test]
-fn persistent_congestion_leaves_two_packets_and_half_the_threshold() {
-    for (name, kept) in [
-        ("uncoupled-reno", 0.5),
-        ("lia", 0.5),
-        ("olia", 0.5),
-        ("uncoupled-cubic", 0.7),
+fn persistent_congestion_leaves_the_least_window_and_half_the_threshold() {
+    for (name, kept, least_packets) in [
+        ("uncoupled-reno", 0.5, 2),
+        ("lia", 0.5, 3),
+        ("olia:min-window=2", 0.5, 2),
+        ("uncoupled-cubic", 0.7, 2),
     ] {
         let mut sender = Sender::new(name, &[50]);
         sender.ack(0, 10);
         sender.lose_as(0, Duration::ZERO, true);
         let path = sender.paths.get(PathId(0)).unwrap();
-        assert_eq!(path.cwnd_bytes, 2 * MSS, "{name}");
+        assert_eq!(path.cwnd_bytes, least_packets * MSS, "{name}");
         assert_eq!(path.ssthresh_bytes, (20.0 * kept) as u64 * MSS, "{name}");
         assert!(!path.in_recovery);
         assert!(path.in_slow_start());

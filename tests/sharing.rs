@@ -141,7 +141,8 @@ fn coupled_cubic_with_a_plain_clock_takes_more() {
 }
 
 /// The part of two disjoint paths' traffic that is on the better one: loss 1e-4 against 1e-3, equal
-/// RTTs, no queue. By the laws of the papers, so without re-entries, which such links invite.
+/// RTTs, no queue. By the laws of the papers, so without re-entries, which such links invite, and
+/// with a least window of two packets: with three COUPLED has 0.939, the others the same.
 fn shifted(controller: &str) -> f64 {
     let (mut better, mut all) = (0.0, 0.0);
     for seed in 1..=3 {
@@ -165,11 +166,11 @@ fn traffic_shifts_to_the_better_path() {
     // between losses there, seven packets, and OLIA, whose gain goes with w_r, hardly any. So OLIA
     // is ahead of COUPLED here, where one would rank COUPLED first by the fluid limit.
     let [coupled, olia, balia, lia, ewtcp, reno] = [
-        "coupled:re-entry=off",
-        "olia:re-entry=off",
-        "balia:re-entry=off",
-        "lia:re-entry=off",
-        "ewtcp:re-entry=off",
+        "coupled:re-entry=off,min-window=2",
+        "olia:re-entry=off,min-window=2",
+        "balia:re-entry=off,min-window=2",
+        "lia:re-entry=off,min-window=2",
+        "ewtcp:re-entry=off,min-window=2",
         "uncoupled-reno",
     ]
     .map(|name| {

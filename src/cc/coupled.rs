@@ -9,8 +9,7 @@
 //! | w_r    | `packets` | packets | equation 3            |
 //! | w_T    | `total`   | packets | sum of all windows    |
 //!
-//! Deviation: a window does not fall below the two packets that all controllers keep, where the
-//! paper has one.
+//! Deviation: a window does not fall below `min-window`, three packets, where the paper has one.
 
 use super::boxed;
 use super::members::members;
@@ -39,7 +38,7 @@ pub const ENTRY: Entry = Entry {
     use_when: "as the theoretical extreme of moving traffic, to compare with",
     avoid_when: "otherwise: it flaps between equal paths, and finds a path that became better late",
     deviations: &[
-        "a window keeps two packets, where the paper keeps one",
+        "a window keeps `min-window` packets, where the paper keeps one",
         LEFT_OUT,
     ],
     params: &[

@@ -56,7 +56,7 @@ pub const ENTRY: Entry = Entry {
         "windows tie when they agree in whole packets; a loss interval ends at a congestion \
          event, not at each lost packet",
         "slow start is left alone, where the draft sets ssthresh to one packet; the smallest \
-         window is two packets",
+         window is `min-window`",
         LEFT_OUT,
     ],
     params: &[

@@ -251,8 +251,8 @@ pub struct Flow {
     /// is `re-entry=off` for those of `cc` that have it.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub re_entry: bool,
-    /// Paths of coupled controllers may begin faster than by doubling. False is `start=slow` for those
-    /// of `cc` that have it.
+    /// Paths of coupled controllers may begin faster than by doubling, and keep three packets once they
+    /// are outweighed. False is `start=slow` and `min-window=2` for those of `cc` that have them.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub fast_start: bool,
     /// Slow-start threshold that each path begins with: `ssthresh` of `cc`.
