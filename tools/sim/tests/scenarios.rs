@@ -370,13 +370,13 @@ fn what_ours_add_is_off_where_the_controller_has_it() {
         ("re_entry", "uncoupled-cubic", "uncoupled-cubic"),
         ("re_entry", "cubic", "cubic"),
         ("re_entry", "dc-ledbat", "dc-ledbat"),
-        ("fast_start", "lia", "lia:start=slow"),
+        ("fast_start", "lia", "lia:start=slow,min-window=2"),
         (
             "fast_start",
             "mcompound:w_low=0",
-            "mcompound:w_low=0,start=slow",
+            "mcompound:w_low=0,start=slow,min-window=2",
         ),
-        ("fast_start", "lia:start=rho", "lia:start=rho"),
+        ("fast_start", "lia:start=rho", "lia:start=rho,min-window=2"),
         ("fast_start", "uncoupled-cubic", "uncoupled-cubic"),
         ("fast_start", "dc-ledbat", "dc-ledbat"),
     ] {
@@ -399,7 +399,10 @@ fn what_ours_add_is_off_where_the_controller_has_it() {
         assert_eq!(controller(cc, &format!("cc = \"{cc}\"\n{keys}")), expected);
     }
     let both = "re_entry = false\nfast_start = false";
-    assert_eq!(controller("lia", both), "lia:re-entry=off,start=slow");
+    assert_eq!(
+        controller("lia", both),
+        "lia:re-entry=off,start=slow,min-window=2"
+    );
 }
 
 #[test]
