@@ -45,6 +45,14 @@ pub struct PathSnapshot {
     pub lost: u64,
     /// Congestion window.
     pub cwnd_bytes: u64,
+    /// Whether both ends have shown that they receive on it.
+    pub is_validated: bool,
+    /// What the failure detector believes.
+    pub health: quiche::PathHealth,
+    /// What it is for, as we want it.
+    pub status: quiche::PathStatus,
+    /// The same, as the peer wants it.
+    pub peer_status: quiche::PathStatus,
 }
 
 /// A QUIC connection of an [`Endpoint`](crate::Endpoint).
@@ -149,6 +157,13 @@ impl Conn {
                 rtt: stats.rtt,
                 lost: stats.lost as u64,
                 cwnd_bytes: stats.cwnd as u64,
+                is_validated: self
+                    .quic
+                    .is_path_validated(stats.local_addr, stats.peer_addr)
+                    .unwrap_or(false),
+                health: stats.health,
+                status: stats.status,
+                peer_status: stats.peer_status,
             })
             .collect()
     }

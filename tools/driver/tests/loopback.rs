@@ -2,14 +2,20 @@
 
 mod common;
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::net::UdpSocket;
+use std::ops::ControlFlow;
+use std::rc::Rc;
 use std::time::Duration;
 
 use common::*;
 use mpq_driver::h3::client::Client;
 use mpq_driver::h3::client::ClientSettings;
+use mpq_driver::h3::client::Request;
 use mpq_driver::h3::client::RequestError;
+use mpq_driver::h3::client::ResponseHead;
+use mpq_driver::h3::client::ResponseSink;
 use mpq_driver::CloseReason;
 use mpq_driver::EndpointKey;
 use mpq_driver::ListenOptions;
@@ -100,6 +106,75 @@ fn a_slow_reader_gets_everything() {
     }));
     finish(&mut client, std::slice::from_ref(&outcome));
     assert_intact(&outcome, 1_000_000);
+    client.close().unwrap();
+}
+
+/// A sink that has room for so many bytes at a time.
+struct Narrow {
+    inner: Collect,
+    room: Rc<Cell<usize>>,
+}
+
+impl ResponseSink for Narrow {
+    fn on_head(&mut self, head: &ResponseHead) -> ControlFlow<()> {
+        self.inner.on_head(head)
+    }
+
+    fn on_body(&mut self, chunk: &[u8]) -> ControlFlow<()> {
+        let left = self.room.get().checked_sub(chunk.len());
+        self.room.set(left.expect("more than there is room for"));
+        self.inner.on_body(chunk)
+    }
+
+    fn room(&self) -> usize {
+        self.room.get()
+    }
+
+    fn on_end(&mut self, result: Result<(), RequestError>) {
+        self.inner.on_end(result);
+    }
+}
+
+#[test]
+fn a_sink_without_room_holds_the_server_back_and_nobody_else() {
+    const WINDOW: u64 = 100_000;
+    let server = server();
+    let mut client = client(TransportSettings {
+        max_stream_data: WINDOW,
+        ..Default::default()
+    });
+    let key = client.connect("localhost", server.address, None).unwrap();
+    let (held, room) = (Shared::default(), Rc::new(Cell::new(1000)));
+    let sink = Narrow {
+        inner: Collect(held.clone()),
+        room: room.clone(),
+    };
+    let request = Request {
+        method: "GET".into(),
+        authority: "localhost".into(),
+        path: "/1000000".into(),
+        headers: Vec::new(),
+    };
+    client.request(key, request, Box::new(sink));
+    run(&mut client, |_| held.borrow().bytes == 1000);
+
+    // Others go on, and of this one no more than its window has come.
+    let other = ask(&mut client, key, 2_000_000);
+    finish(&mut client, std::slice::from_ref(&other));
+    assert_intact(&other, 2_000_000);
+    assert_eq!(held.borrow().bytes, 1000);
+    let paths = client.conn(key).unwrap().paths();
+    let received: u64 = paths.iter().map(|path| path.recv_bytes).sum();
+    assert!(received < 2_000_000 + 2 * WINDOW + 500_000, "{received}");
+
+    while held.borrow().result.is_none() {
+        room.set(30_000);
+        client.resume(key);
+        run(&mut client, |_| {
+            room.get() < 30_000 || held.borrow().result.is_some()
+        });
+    }
+    assert_intact(&held, 1_000_000);
     client.close().unwrap();
 }
 

@@ -10,6 +10,7 @@ mod identity;
 mod paths;
 mod play;
 mod progress;
+mod proxy;
 mod put;
 mod report;
 mod serve;
@@ -42,6 +43,7 @@ enum Command {
     Put(Box<put::Args>),
     Play(Box<play::Args>),
     Serve(Box<serve::Args>),
+    Proxy(Box<proxy::Args>),
     Cc(algorithms::CcArgs),
     Sched(algorithms::SchedArgs),
     Paths(paths::Args),
@@ -73,6 +75,7 @@ fn main() -> std::process::ExitCode {
         Command::Put(args) => put::run(*args),
         Command::Play(args) => play::run(*args),
         Command::Serve(args) => serve::run(*args),
+        Command::Proxy(args) => proxy::run(*args),
         Command::Cc(args) => algorithms::cc(&args),
         Command::Sched(args) => algorithms::sched(&args),
         Command::Paths(args) => paths::run(&args),

@@ -38,6 +38,11 @@ class Relay:
         self.process.stdin.write(f"cut {client}\n")
         self.process.stdin.flush()
 
+    def set_rate(self, client: str, bytes_per_second: int) -> None:
+        """Of a client address's link, each way."""
+        self.process.stdin.write(f"rate {client} {bytes_per_second}\n")
+        self.process.stdin.flush()
+
     def url(self, path: str) -> str:
         return f"https://{self.host}:{self.port}/{path}"
 

@@ -73,6 +73,8 @@ pub struct Link {
     max_datagram: AtomicUsize,
     rebinds: AtomicBool,
     delay_us: AtomicU64,
+    /// Bytes a second; 0 is as fast as the machine.
+    rate: AtomicU64,
     up: Direction,
     down: Direction,
     too_large: AtomicU64,
@@ -96,6 +98,7 @@ impl Link {
             max_datagram: AtomicUsize::new(usize::MAX),
             rebinds: AtomicBool::new(false),
             delay_us: AtomicU64::new(options.delay.as_micros() as u64),
+            rate: AtomicU64::new(options.bytes_per_second.unwrap_or(0)),
             up: Direction::default(),
             down: Direction::default(),
             too_large: AtomicU64::new(0),
@@ -115,6 +118,11 @@ impl Link {
     /// How long each datagram travels from now on, both ways.
     pub fn set_delay(&self, delay: Duration) {
         self.delay_us.store(delay.as_micros() as u64, SeqCst);
+    }
+
+    /// What each direction carries from now on.
+    pub fn set_rate(&self, bytes_per_second: u64) {
+        self.rate.store(bytes_per_second, SeqCst);
     }
 
     /// The server sees a new port from the client's next datagram on.
@@ -172,7 +180,8 @@ impl Link {
             .options
             .drop_one_in
             .is_some_and(|n| count.is_multiple_of(n));
-        if let (false, Some(rate)) = (is_dropped, self.options.bytes_per_second) {
+        let rate = self.rate.load(SeqCst);
+        if !is_dropped && rate > 0 {
             let takes = |bytes: u64| Duration::from_nanos(bytes * 1_000_000_000 / rate);
             let mut free_at = direction.free_at.lock().unwrap();
             let begins = free_at.map_or(now, |at| at.max(now));

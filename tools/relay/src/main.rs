@@ -16,8 +16,8 @@ use mpq_relay::Relay;
 /// its own. Prints the address that clients send to.
 ///
 /// On standard input, the line "stats" asks for a line of JSON: for each client address "up_bytes" and "down_bytes"
-/// delivered, and "dropped" datagrams. "cut CLIENT" lets nothing more through for that client address. The relay ends
-/// when standard input does.
+/// delivered, and "dropped" datagrams. "cut CLIENT" lets nothing more through for that client address, and
+/// "rate CLIENT N" gives its link N bytes a second. The relay ends when standard input does.
 #[derive(Parser)]
 #[command(name = "mpq-relay")]
 struct Arguments {
@@ -69,6 +69,18 @@ fn stats(relay: &Relay) -> serde_json::Value {
     links.collect::<serde_json::Map<_, _>>().into()
 }
 
+/// Does what a line says of a link.
+fn command(relay: &Relay, line: &str) -> Option<()> {
+    let mut words = line.split_ascii_whitespace();
+    let (name, client) = (words.next()?, words.next()?.parse().ok()?);
+    match name {
+        "cut" => relay.link(client).set_down(true),
+        "rate" => relay.link(client).set_rate(words.next()?.parse().ok()?),
+        _ => return None,
+    }
+    Some(())
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let relay = Relay::start(Options {
@@ -93,10 +105,11 @@ fn main() -> ExitCode {
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         match line.trim() {
             "stats" => println!("{}", stats(&relay)),
-            other => match other.strip_prefix("cut ").map(str::parse) {
-                Some(Ok(client)) => relay.link(client).set_down(true),
-                _ => eprintln!("mpq-relay: unknown command: {other}"),
-            },
+            other => {
+                if command(&relay, other).is_none() {
+                    eprintln!("mpq-relay: unknown command: {other}");
+                }
+            }
         }
     }
     ExitCode::SUCCESS

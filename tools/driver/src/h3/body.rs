@@ -12,7 +12,8 @@ const LEAST_READ_BYTES: usize = 4096;
 
 /// Supplies a body piece by piece.
 pub trait Body {
-    /// Fills `buf` from the front and returns how much, 0 at the end.
+    /// Fills `buf` from the front and returns how much, 0 at the end. [`io::ErrorKind::WouldBlock`]:
+    /// there is nothing yet; a client is told by [`resume`](super::client::Client::resume) when there is.
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize>;
 }
 
@@ -65,7 +66,13 @@ impl Outgoing {
                 self.chunk
                     .resize(room.clamp(LEAST_READ_BYTES, CHUNK_BYTES), 0);
                 self.chunk_start = 0;
-                let len = self.body.read(&mut self.chunk).map_err(WriteError::Body)?;
+                let len = match self.body.read(&mut self.chunk) {
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                        self.chunk = Vec::new();
+                        return Ok(false);
+                    }
+                    read => read.map_err(WriteError::Body)?,
+                };
                 self.chunk.truncate(len);
             }
 

@@ -3,7 +3,7 @@
 
 mod args;
 mod paths;
-mod remembered;
+pub mod remembered;
 pub mod response;
 pub mod url;
 

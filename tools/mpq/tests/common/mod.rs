@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub mod dash;
+pub mod http;
 pub mod netns;
 pub mod relay;
 

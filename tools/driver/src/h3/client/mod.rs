@@ -307,14 +307,30 @@ impl Client {
     ) -> RequestId {
         let field = ("content-length".into(), length.to_string());
         request.headers.push(field);
-        self.enqueue(key, request, Some((body, length)), sink)
+        self.enqueue(key, request, Some((body, Some(length))), sink)
+    }
+
+    /// The same with a body of which nobody knows the length.
+    pub fn request_with_stream(
+        &mut self,
+        key: ConnKey,
+        request: Request,
+        body: Box<dyn Body>,
+        sink: Box<dyn ResponseSink>,
+    ) -> RequestId {
+        self.enqueue(key, request, Some((body, None)), sink)
+    }
+
+    /// Asks sinks and bodies of the connection `key` again that had no room, or nothing to send.
+    pub fn resume(&mut self, key: ConnKey) {
+        self.endpoint.conn_mut(key);
     }
 
     fn enqueue(
         &mut self,
         key: ConnKey,
         request: Request,
-        body: Option<(Box<dyn Body>, u64)>,
+        body: Option<(Box<dyn Body>, Option<u64>)>,
         mut sink: Box<dyn ResponseSink>,
     ) -> RequestId {
         let id = RequestId(self.next_request);
@@ -381,6 +397,18 @@ impl Client {
     /// Why the connection `key` is over, if it is.
     pub fn close_reason(&self, key: ConnKey) -> Option<Arc<CloseReason>> {
         self.sessions.closed.get(&key).cloned()
+    }
+
+    /// Whether the server of the connection `key` takes no further requests on it (GOAWAY).
+    pub fn is_leaving(&self, key: ConnKey) -> bool {
+        let session = self.sessions.by_key.get(&key);
+        session.is_some_and(|session| session.is_leaving)
+    }
+
+    /// Lets go of the reason why the connection `key` is over, which is kept otherwise.
+    pub fn forget(&mut self, key: ConnKey) {
+        self.sessions.closed.remove(&key);
+        self.remotes.remove(&key);
     }
 
     /// How sending has gone so far.

@@ -65,6 +65,17 @@ pub trait ResponseSink {
     /// The next bytes of the body.
     fn on_body(&mut self, chunk: &[u8]) -> ControlFlow<()>;
 
+    /// How many bytes of body are wanted now. The others wait in the transport, where flow control
+    /// holds the server back, until [`Client::resume`](super::Client::resume).
+    fn room(&self) -> usize {
+        usize::MAX
+    }
+
+    /// What comes after the body (RFC 9110, section 6.5).
+    fn on_trailers(&mut self, trailers: &[Header]) {
+        let _ = trailers;
+    }
+
     /// The response is complete, or will never be. Called exactly once.
     fn on_end(&mut self, result: Result<(), RequestError>);
 }

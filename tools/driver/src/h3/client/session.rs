@@ -55,7 +55,11 @@ pub(super) struct Session {
     h3: Option<h3::Connection>,
     pub(super) waiting: VecDeque<Waiting>,
     streams: HashMap<u64, Stream>,
+    /// Those of which the sink had no room.
+    held: Vec<u64>,
     pub(super) cancelled: Vec<RequestId>,
+    /// The server wants no further requests here.
+    pub(super) is_leaving: bool,
     /// Hosts that the server named, and how many of them were taken from here.
     hosts: Vec<Alternative>,
     hosts_taken: usize,
@@ -64,8 +68,8 @@ pub(super) struct Session {
 pub(super) struct Waiting {
     pub(super) id: RequestId,
     pub(super) request: Request,
-    /// With its length.
-    pub(super) body: Option<(Box<dyn Body>, u64)>,
+    /// With its length, if that is known.
+    pub(super) body: Option<(Box<dyn Body>, Option<u64>)>,
     pub(super) sink: Box<dyn ResponseSink>,
 }
 
@@ -189,7 +193,9 @@ impl Session {
             match h3.send_request(&mut conn.quic, &headers, waiting.body.is_none()) {
                 Ok(stream_id) => {
                     let upload = waiting.body.map(|(body, length)| {
-                        playback::announce(&mut conn.quic, stream_id, length);
+                        if let Some(length) = length {
+                            playback::announce(&mut conn.quic, stream_id, length);
+                        }
                         Outgoing::new(body)
                     });
                     self.streams.insert(
@@ -247,6 +253,9 @@ impl Session {
     }
 
     fn receive(&mut self, conn: &mut Conn, chunk: &mut [u8]) {
+        for id in std::mem::take(&mut self.held) {
+            self.on_data(conn, id, chunk);
+        }
         loop {
             let Some(h3) = &mut self.h3 else {
                 return;
@@ -256,7 +265,8 @@ impl Session {
                 Ok((id, h3::Event::Data)) => self.on_data(conn, id, chunk),
                 Ok((id, h3::Event::Finished)) => self.on_finished(conn, id),
                 Ok((id, h3::Event::Reset(code))) => self.end(id, Err(RequestError::Reset(code))),
-                Ok((_, h3::Event::GoAway | h3::Event::PriorityUpdate)) => {}
+                Ok((_, h3::Event::GoAway)) => self.is_leaving = true,
+                Ok((_, h3::Event::PriorityUpdate)) => {}
                 Err(h3::Error::Done) => return,
                 // quiche closes the connection with the right code.
                 Err(e) => {
@@ -272,7 +282,7 @@ impl Session {
             return;
         };
         if stream.has_head {
-            // Trailers.
+            stream.sink.on_trailers(&headers);
             return;
         }
 
@@ -328,7 +338,25 @@ impl Session {
             return;
         };
 
-        while let Ok(len) = h3.recv_body(&mut conn.quic, id, chunk) {
+        loop {
+            let stream = self.streams.get(&id);
+            let room = stream.map_or(usize::MAX, |stream| stream.sink.room());
+            if room == 0 {
+                if !self.held.contains(&id) {
+                    self.held.push(id);
+                }
+                return;
+            }
+            let room = room.min(chunk.len());
+            let len = match h3.recv_body(&mut conn.quic, id, &mut chunk[..room]) {
+                Ok(len) => len,
+                // Found out here if it came while the rest of the body waited.
+                Err(h3::Error::TransportError(quiche::Error::StreamReset(code))) => {
+                    self.end(id, Err(RequestError::Reset(code)));
+                    return;
+                }
+                Err(_) => return,
+            };
             // Bytes of a cancelled request only have to be taken away.
             let Some(stream) = self.streams.get_mut(&id) else {
                 continue;
