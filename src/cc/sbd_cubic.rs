@@ -1,0 +1,233 @@
+//! CUBIC by path, coupled over the paths that share a bottleneck.
+//!
+//! Each path runs RFC 9438. Paths of a group, which [`sbd`](super::sbd) finds, have C scaled by
+//! s^4 and the Reno-friendly gain by s^2, s = x_r / sum of the group's x, as [`mpcubic`](super::mpcubic)
+//! has for all paths: together they are one CUBIC flow. A path that is in no group is CUBIC.
+//!
+//! | symbol | name here           | unit      | what it is                               |
+//! |--------|---------------------|-----------|------------------------------------------|
+//! | s      | `Share::part`       | 1         | the path's part of its group's rate      |
+//! | x_r    | `Share`             | packets/s | smoothed w_r/rtt_r                       |
+//!
+//! A pair of paths whose delays move together is asked for proof: one of them has its window at 0.7
+//! for a round trip, at most every 2 s, until one queue or two are known.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use super::boxed;
+use super::cubic;
+use super::cubic::Gains;
+use super::cubic::Growth;
+use super::cubic::C;
+use super::sbd;
+use super::sbd::Detector;
+use super::sbd::Doing;
+use super::shares::Share;
+use super::start;
+use super::Ack;
+use super::Change;
+use super::Controller;
+use super::Entry;
+use super::Own;
+use super::Round;
+use super::Settings;
+use super::Trace;
+use crate::path_map::PathMap;
+use crate::registry::PathId;
+use crate::registry::PathState;
+use crate::registry::Registry;
+
+/// The entry in [`CONTROLLERS`](super::CONTROLLERS).
+pub const ENTRY: Entry = Entry {
+    name: "sbd-cubic",
+    coupled: true,
+    summary: "CUBIC by path, one flow where paths share a bottleneck",
+    idea: "Paths whose queueing delays move together share a queue, and are one CUBIC flow there; \
+           the others are a flow each.",
+    source: "RFC 9438; detection and coupling are ours",
+    formula: "W(t) = delta_r C (t - K)^3 + W_max, delta_r = s^4, s = x_r/sum x over the paths of its \
+              group; loss: w_r = 0.7 w_r",
+    use_when: "paths may share a bottleneck or not, others there use CUBIC or Reno, and links lose \
+               little at random",
+    avoid_when: "links lose packets that no queue has dropped: each halts CUBIC, on its own path or not",
+    deviations: &[
+        "delta_r holds from one loss to the next",
+        "a path has 0.7 of its window for a round trip to see whether another's delay follows, where \
+         their delays move together and nothing else told them apart",
+    ],
+    params: &[sbd::DETECT, sbd::POWER, start::SSTHRESH],
+    new: |settings| boxed(SbdCubic::new(settings)),
+};
+
+/// The exponents of the share: CUBIC's and Reno's.
+const M_CUBIC: i32 = 4;
+const M_RENO: i32 = 2;
+
+/// What is left of the window in a dip.
+const DIP: f64 = 0.7;
+
+/// From one dip of a connection to the next.
+const DIP_INTERVAL: Duration = Duration::from_millis(1100);
+
+/// A queue that is shorter cannot show a dip, s.
+const DIP_QUEUE_SECS: f64 = 0.003;
+
+/// Windows with a dip that have to say that two paths share: CUBICs on equal links are in step.
+const ACTS: u32 = 2;
+
+/// One path.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    cubic: cubic::Flow,
+    /// Of the epoch.
+    gains: Gains,
+    share: Share,
+    dip: Option<Dip>,
+}
+
+/// A window that is held down to see whether another path's delay follows.
+#[derive(Clone, Copy, Debug)]
+struct Dip {
+    until: Instant,
+    saved_bytes: f64,
+}
+
+/// The controller.
+#[derive(Debug)]
+struct SbdCubic {
+    detector: Detector,
+    last_dip: Option<Instant>,
+}
+
+impl SbdCubic {
+    fn new(settings: &Settings) -> Self {
+        SbdCubic {
+            detector: Detector::new(settings, ACTS),
+            last_dip: None,
+        }
+    }
+}
+
+fn gains(share: &Share) -> Gains {
+    Gains {
+        cubic: share.delta(M_CUBIC),
+        friendly: share.delta(M_RENO),
+    }
+}
+
+/// Losses are of the queue's making, whoever fills it: what is left of a window then is no act.
+fn doing(path: &PathState, flow: &Flow) -> Doing {
+    if path.in_slow_start() {
+        Doing::Starts
+    } else if flow.dip.is_some() {
+        Doing::Acts
+    } else {
+        Doing::Steady
+    }
+}
+
+impl Controller for SbdCubic {
+    type Flow = Flow;
+
+    fn on_path_added(&mut self, now: Instant, id: PathId) -> Flow {
+        self.detector.add(now, id);
+        Flow::default()
+    }
+
+    fn on_path_closed(&mut self, now: Instant, id: PathId) {
+        self.detector.remove(now, id);
+    }
+
+    fn reads_one_way_delay(&self) -> bool {
+        true
+    }
+
+    fn on_sample(&mut self, own: Own<Flow>, ack: &Ack) {
+        let doing = doing(own.path, own.flow);
+        self.detector.on_ack(own.now, own.path, ack, doing);
+    }
+
+    fn on_round(&mut self, own: Own<Flow>, _round: &Round) -> Option<Change> {
+        let (detector, id) = (&self.detector, own.path.id);
+        let in_group = |other| detector.same_group(id, other);
+        own.flow.share = Share::in_group(&own, |flow| &flow.share, in_group);
+        None
+    }
+
+    fn next_timer(&self, flows: &PathMap<Flow>) -> Option<Instant> {
+        flows
+            .iter()
+            .filter_map(|(_, flow)| Some(flow.dip?.until))
+            .min()
+    }
+
+    /// A dip begins and ends.
+    fn on_time(&mut self, own: Own<Flow>) -> Option<Change> {
+        let (now, path, flow) = (own.now, own.path, own.flow);
+        let set = |cwnd_bytes| {
+            Some(Change {
+                cwnd_bytes,
+                ssthresh_bytes: None,
+            })
+        };
+        if let Some(dip) = flow.dip {
+            if now < dip.until {
+                return None;
+            }
+            flow.dip = None;
+            // A loss has its own idea of the window.
+            if path.in_recovery {
+                return None;
+            }
+            return set(dip.saved_bytes.max(path.cwnd_bytes as f64));
+        }
+        if path.in_recovery || path.in_slow_start() || !self.detector.needs_act(path.id) {
+            return None;
+        }
+        let is_early = |last| now.saturating_duration_since(last) < DIP_INTERVAL;
+        if self.last_dip.is_some_and(is_early) {
+            return None;
+        }
+        if self.detector.queue_secs(path.id) < DIP_QUEUE_SECS {
+            return None;
+        }
+        self.last_dip = Some(now);
+        let saved_bytes = path.cwnd_bytes as f64;
+        flow.dip = Some(Dip {
+            until: now + path.rtt?.smoothed.max(sbd::ACT),
+            saved_bytes,
+        });
+        set(DIP * saved_bytes)
+    }
+
+    fn increase(&mut self, own: Own<Flow>, ack: &Ack) -> f64 {
+        let flow = own.flow;
+        if flow.dip.is_some() {
+            return 0.0;
+        }
+        if !flow.cubic.in_epoch() {
+            flow.gains = gains(&flow.share);
+        }
+        let growth = Growth::of(own.path, ack);
+        flow.cubic.increase(own.now, &growth, flow.gains)
+    }
+
+    fn decrease(&mut self, own: Own<Flow>) -> f64 {
+        let before = own.flow.dip.take().map(|dip| dip.saved_bytes);
+        let cwnd_bytes = own.path.cwnd_bytes as f64;
+        own.flow.cubic.decrease(before.unwrap_or(cwnd_bytes))
+    }
+
+    fn on_underused(&mut self, own: Own<Flow>) {
+        own.flow.cubic.on_underused(own.now);
+    }
+
+    fn trace(&self, _paths: &Registry, path: &PathState, flow: &Flow, trace: &mut Trace) {
+        let delta = flow.gains.cubic;
+        trace.push("delta", delta);
+        flow.cubic.trace(path.mss_bytes as f64, C * delta, trace);
+        trace.push("set_paths", self.detector.group_paths(path.id) as f64);
+        trace.push("shared_llr", self.detector.llr(path.id));
+    }
+}
