@@ -479,11 +479,6 @@ impl Engine {
         Some(self.min_rtt.secs).filter(|secs| secs.is_finite())
     }
 
-    /// When its last probe ended.
-    pub fn probed(&self) -> Option<Instant> {
-        self.cycle.since()
-    }
-
     /// Whether its last probe was ended by losses.
     pub fn lost_too_much(&self) -> bool {
         self.cycle.was_too_high

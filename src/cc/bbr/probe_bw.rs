@@ -71,11 +71,6 @@ impl Cycle {
         (x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// When Down began.
-    pub fn since(&self) -> Option<Instant> {
-        self.since
-    }
-
     /// After Startup: the next probe soon.
     pub fn look_early(&mut self, rules: &Rules) {
         if rules.look {

@@ -6,12 +6,12 @@
 //!   greatest of those lags that their base delays allow.
 //! - S = (g_a + g_b)/2 with g the covariance of a path's delays with themselves one bin later, which
 //!   is the variance without what changes from packet to packet: jitter.
-//! - Chance makes cov differ by e = sqrt(v_a v_b/n'), with v the variances and n' the number of
-//!   bins, less as the delays keep their values (Bartlett: (1 - r_a r_b)/(1 + r_a r_b)). A queue
-//!   that one of them does not share, or bins that are met at other times, make it differ by 0.3 S.
 //!
-//! The log likelihood ratio of two Gaussians is S (cov - S/2)/(e^2 + (0.3 S)^2). A window may be
-//! unlucky, so that it counts for no more than `MOST`.
+//! In 1173 windows of 64 drawn topologies (`experiments/detect.py`, seed 1) cov/S was 0.95 or more in
+//! 98 % of those with one queue, and 0.84 or less in 98 % of those of two links with any cross traffic.
+//! So the odds turn at 0.85, and steeply: (cov/S - 0.85)/0.05. The likelihood ratio of two Gaussians
+//! about S and 0 turns at half of S, where two links are too often. A window may be unlucky, so that
+//! it counts for no more than `MOST`.
 
 use super::track::Track;
 use super::track::WINDOW;
@@ -103,11 +103,7 @@ pub fn weigh(a: &Track, b: &Track, end: i64, power_secs: f64) -> f64 {
     let best = known.max_by(|x, y| x.covariance(0, 1).total_cmp(&y.covariance(0, 1)));
     let Some(flat) = best else { return 0.0 };
 
-    let (variances, nexts) = (
-        [0, 1].map(|i| flat.covariance(i, i)),
-        [0, 1].map(|i| flat.next(i)),
-    );
-    let expected = (nexts[0] + nexts[1]) / 2.0;
+    let expected = (flat.next(0) + flat.next(1)) / 2.0;
     if expected < power_secs * power_secs {
         return 0.0;
     }
