@@ -247,6 +247,8 @@ pub(super) struct Orders {
     pub hold: bool,
     /// End the probe.
     pub end_probe: bool,
+    /// Empty the queue now.
+    pub probe_rtt: bool,
     /// Packets that others have in flight who probe with this path: it waits for as many round trips
     /// as all of them together.
     pub others_packets: f64,
@@ -280,6 +282,8 @@ pub(super) struct Engine {
     peak: [f64; 2],
     /// Samples of packets that were sent between these deliveries say nothing about the rate.
     ignored: [u64; 2],
+    /// Packets that left before so much was delivered went at a rate that was taken back.
+    taken_back: u64,
     pub orders: Orders,
 }
 
@@ -292,7 +296,9 @@ impl Engine {
         if self.rounds.started {
             self.peak = [0.0, self.peak[0]];
         }
-        self.max_bw.update(seen.rate, seen.limited);
+        let is_valid = seen.sample.prior_bytes >= self.taken_back;
+        let rate = seen.rate.filter(|_| is_valid);
+        self.max_bw.update(rate, seen.limited);
         self.judge
             .on_ack(&seen, self.min_rtt.secs, self.phase == Phase::Cruise);
         self.adapt_lower_bounds(rules, &seen);
@@ -484,8 +490,10 @@ impl Engine {
         self.cycle.was_too_high
     }
 
-    /// Takes the path for one that has this part of its rate, which leaves a part of its queue.
-    pub fn scale(&mut self, part: f64) {
+    /// Takes the path for one that has this part of its rate. The next probe is as late as any, so that
+    /// others find what is left first.
+    pub fn scale(&mut self, rules: &Rules, now: Instant, part: f64) {
+        self.taken_back = self.rounds.total();
         self.max_bw.scale(part);
         self.bounds.inflight_hi *= part;
         self.bounds.bw_lo *= part;
@@ -494,8 +502,7 @@ impl Engine {
         self.cwnd *= part;
         self.prior_cwnd *= part;
         if self.full.reached && self.phase != Phase::ProbeRtt {
-            self.phase = Phase::Drain;
-            self.cycle.drain_round = self.rounds.count;
+            self.leave_up(rules, now);
         }
     }
 

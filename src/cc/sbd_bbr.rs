@@ -10,9 +10,12 @@
 //! - have together no more than what they deliver together: rates are maxima, of different times.
 //!   kappa = B / sum of max_bw, within [0.85, 1], with B the most that was delivered in a round trip
 //!   by all in two cycles;
+//! - empty the queue at the same time (ProbeRTT): one that goes on has the others' part meanwhile,
+//!   and takes it for its own;
 //! - measure what may be queued by the mean of their RTTs, weighted by rate;
-//! - have, when they become one, what the best of them has: rates and bounds are scaled by the
-//!   greatest of the rates over their sum.
+//! - have what the best of them has when they become one: rates and bounds are scaled by the greatest
+//!   of the rates over their sum. The next probe is as late as any, as who probes first finds what
+//!   that leaves.
 //!
 //! While it is not known of two paths, one of them probes at a time.
 
@@ -114,6 +117,8 @@ struct Clock {
     probe: u64,
     /// The probe that is over for all.
     ended: u64,
+    /// Counts the times that the queue was emptied.
+    probe_rtt: u64,
     /// When the last one began.
     since: Option<Instant>,
     /// The most that was delivered, bytes/s, in this cycle and the last one.
@@ -138,6 +143,7 @@ struct Flow {
     engine: Engine,
     /// The probe of the group that it has begun last.
     probe: u64,
+    probe_rtt: u64,
     /// Where this round trip began, and what was delivered by then.
     round: Option<(Instant, u64)>,
     /// Bytes/s delivered in the last round trip.
@@ -236,6 +242,7 @@ impl SbdBbr {
         let late = |since| own.now.saturating_duration_since(since) > LEADER_LATE;
         orders.probe = clock.probe > flow.probe && clock.ended < clock.probe;
         orders.hold = leader != id && !clock.since.is_some_and(late);
+        orders.probe_rtt = clock.probe_rtt > flow.probe_rtt && !flow.engine.phase.is_starting();
         orders.end_probe = clock.ended >= flow.probe && flow.probe > 0;
         orders
     }
@@ -261,6 +268,11 @@ impl SbdBbr {
                 clock.begin(now);
             }
             own.flow.probe = clock.probe;
+        }
+        if phase == Phase::ProbeRtt && before != Phase::ProbeRtt {
+            // One that begins without being told to tells the others.
+            clock.probe_rtt += u64::from(own.flow.probe_rtt >= clock.probe_rtt);
+            own.flow.probe_rtt = clock.probe_rtt;
         }
         let ends = before == Phase::Up && phase != Phase::Up;
         if ends && own.flow.engine.lost_too_much() && own.flow.probe == clock.probe {
@@ -340,8 +352,10 @@ impl Controller for SbdBbr {
         if let Some(membership) = self.memberships.get_mut(path.id) {
             let kept = std::mem::replace(&mut membership.kept, 1.0);
             if kept < 1.0 {
-                own.flow.engine.scale(kept);
-                own.flow.probe = self.clocks.get(group).map_or(0, |clock| clock.probe);
+                own.flow.engine.scale(&self.rules, now, kept);
+                let clock = self.clocks.get(group).copied().unwrap_or_default();
+                own.flow.probe = clock.probe;
+                own.flow.probe_rtt = clock.probe_rtt;
             }
         }
         own.flow.engine.orders = self.orders(&own);
