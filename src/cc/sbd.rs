@@ -10,10 +10,10 @@
 //! | llr    | `Pair::llr`        | ln odds | that they share; within `MOST_ODDS`                  |
 //! | join   | `VERDICT`          | ln odds | believed to share from there on; not to, from its negative on |
 //!
-//! Disjoint paths of one connection can be in step, equal links with equal windows above all. So a
-//! pair is not believed to share before a window spoke for it in which one path alone acted: probed,
-//! drained or shrank its queue ([`Detector::needs_act`]). Paths that begin together rise together,
-//! and nothing is concluded from that.
+//! Disjoint paths of one connection can be in step, equal links with equal windows above all. Where a
+//! controller's paths are ([`Detector::acts`]), a pair is not believed to share before so many windows
+//! spoke for it in which one path alone acted: shrank its queue by intent ([`Detector::needs_act`]).
+//! Paths that begin together rise together, and nothing is concluded from that.
 //!
 //! Groups are what such pairs connect.
 
@@ -32,7 +32,7 @@ use crate::path_map::PathMap;
 use crate::registry::PathId;
 use crate::registry::PathState;
 use evidence::weigh;
-use track::Act;
+pub(super) use track::Act;
 use track::Track;
 use track::BIN;
 use track::WINDOW;
@@ -309,10 +309,8 @@ impl Detector {
     }
 }
 
-pub(super) use track::Act as Doing;
-
 /// How long an act has to last to be seen.
-pub(super) const ACT: Duration = Duration::from_millis(60);
+pub(super) const ACT_TIME: Duration = Duration::from_millis(60);
 
 #[cfg(test)]
 mod tests;

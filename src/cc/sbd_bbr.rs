@@ -29,8 +29,8 @@ use super::bbr::Phase;
 use super::bbr::Rules;
 use super::boxed;
 use super::sbd;
+use super::sbd::Act;
 use super::sbd::Detector;
-use super::sbd::Doing;
 use super::Ack;
 use super::Control;
 use super::Controller;
@@ -299,11 +299,11 @@ impl SbdBbr {
     }
 }
 
-fn doing(phase: Phase) -> Doing {
+fn doing(phase: Phase) -> Act {
     match phase {
-        Phase::Startup => Doing::Starts,
-        Phase::Drain | Phase::Up | Phase::ProbeRtt => Doing::Acts,
-        Phase::Down | Phase::Cruise | Phase::Refill => Doing::Steady,
+        Phase::Startup => Act::Starts,
+        Phase::Drain | Phase::Up | Phase::ProbeRtt => Act::Acts,
+        Phase::Down | Phase::Cruise | Phase::Refill => Act::Steady,
     }
 }
 
@@ -394,5 +394,72 @@ impl Controller for SbdBbr {
         flow.engine.show(self.rules.noise(), trace);
         trace.push("set_paths", self.detector.group_paths(path.id) as f64);
         trace.push("shared_llr", self.detector.llr(path.id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::super::CONTROLLERS;
+    use super::*;
+
+    /// One ACK of a packet that was sent a round trip ago, at `rate` bytes/s.
+    fn rated(total: u64, rate: f64) -> RateSample {
+        RateSample {
+            total_bytes: total,
+            prior_bytes: total.saturating_sub((rate * 0.05) as u64),
+            interval: Duration::from_millis(50),
+            newest: Flight {
+                tx_in_flight_bytes: 50_000,
+                packet_bytes: MSS,
+                ..Flight::default()
+            },
+        }
+    }
+
+    #[test]
+    fn who_joins_has_what_the_best_has() {
+        let mut now = Instant::now() + Duration::from_secs(9);
+        let paths = paths(&[(50, 50), (50, 50), (50, 50)]);
+        let mut all = joined(SbdBbr::new(&settings(&ENTRY, "detect=all")), &paths);
+        // They were apart so far.
+        for (id, membership) in all.controller.memberships.iter_mut() {
+            membership.group = id;
+        }
+        let rates = [1e6, 3e6, 2e6];
+        let mut totals = [0; 3];
+        for _ in 0..4 {
+            now += Duration::from_millis(50);
+            for id in 0..3 {
+                totals[id] += (rates[id] * 0.05) as u64;
+                let ack = Ack {
+                    rtt_sample: Some(Duration::from_millis(50)),
+                    acked_bytes: 50_000,
+                    ..ack(now)
+                };
+                let rate = rated(totals[id], rates[id]);
+                all.on_model(now, &paths, PathId(id as u64), &ack, Some(&rate));
+            }
+        }
+        let (before, flow, after) = all.flows.split(PathId(1)).unwrap();
+        let path = paths.get(PathId(1)).unwrap();
+        let own = Own::new(now, path, flow, &paths, [before, after]);
+        all.controller.regroup(&own);
+        for (_, membership) in all.controller.memberships.iter() {
+            close(membership.kept, 0.5);
+            assert_eq!(membership.group, PathId(0));
+        }
+        // Once only: they are one group now.
+        all.controller.regroup(&own);
+        for (_, membership) in all.controller.memberships.iter() {
+            close(membership.kept, 0.5);
+        }
+    }
+
+    #[test]
+    fn the_parameters_of_the_model_are_those_of_bbr() {
+        let find = |name: &str| CONTROLLERS.iter().find(|entry| entry.name == name).unwrap();
+        let (ours, theirs) = (find("sbd-bbr").params, find("uncoupled-bbr").params);
+        assert_eq!(ours[2..], *theirs);
     }
 }

@@ -13,8 +13,8 @@
 //! | s      | `Share::part`       | 1         | the path's part of its group's rate      |
 //! | x_r    | `Share`             | packets/s | smoothed w_r/rtt_r                       |
 //!
-//! A pair of paths whose delays move together is asked for proof: one of them has its window at 0.7
-//! for a round trip, at most every 2 s, until one queue or two are known.
+//! CUBICs on equal links are in step. So a pair of paths whose delays move together is asked for proof:
+//! one of them has its window at 0.7 for a round trip, every 1.1 s, until one queue or two are known.
 
 use std::time::Duration;
 use std::time::Instant;
@@ -26,8 +26,8 @@ use super::cubic::Growth;
 use super::cubic::C;
 use super::re_entry;
 use super::sbd;
+use super::sbd::Act;
 use super::sbd::Detector;
-use super::sbd::Doing;
 use super::shares::Share;
 use super::start;
 use super::Ack;
@@ -153,13 +153,13 @@ fn gains(share: &Share) -> Gains {
 }
 
 /// Losses are of the queue's making, whoever fills it: what is left of a window then is no act.
-fn doing(path: &PathState, flow: &Flow) -> Doing {
+fn doing(path: &PathState, flow: &Flow) -> Act {
     if path.in_slow_start() {
-        Doing::Starts
+        Act::Starts
     } else if flow.dip.is_some() {
-        Doing::Acts
+        Act::Acts
     } else {
-        Doing::Steady
+        Act::Steady
     }
 }
 
@@ -239,7 +239,7 @@ impl Controller for SbdCubic {
         self.last_dip = Some(now);
         let saved_bytes = path.cwnd_bytes as f64;
         flow.dip = Some(Dip {
-            until: now + path.rtt?.smoothed.max(sbd::ACT),
+            until: now + path.rtt?.smoothed.max(sbd::ACT_TIME),
             saved_bytes,
         });
         set(DIP * saved_bytes)
@@ -282,5 +282,89 @@ impl Controller for SbdCubic {
         flow.cubic.trace(path.mss_bytes as f64, C * delta, trace);
         trace.push("set_paths", self.detector.group_paths(path.id) as f64);
         trace.push("shared_llr", self.detector.llr(path.id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn two(list: &str, paths: &Registry) -> Flows<SbdCubic> {
+        joined(SbdCubic::new(&settings(&ENTRY, list)), paths)
+    }
+
+    #[test]
+    fn a_loss_on_one_shrinks_all_once() {
+        let now = Instant::now() + Duration::from_secs(9);
+        let mut paths = paths(&[(100, 50), (40, 100)]);
+        let mut controller = two("detect=all", &paths);
+        close(controller.decrease(now, &paths, PathId(0)), 70_000.0);
+        // The other one at its next ACK, once.
+        let next = now + 5 * MS;
+        let change = controller.on_time(next, &paths, PathId(1)).unwrap();
+        close(change.cwnd_bytes, 28_000.0);
+        assert_eq!(change.ssthresh_bytes, Some(change.cwnd_bytes));
+        assert_eq!(controller.on_time(next, &paths, PathId(1)), None);
+        assert_eq!(controller.on_time(next, &paths, PathId(0)), None);
+        close(
+            controller.increase(next, &paths, PathId(1), &ack(next)),
+            0.0,
+        );
+        // What it loses itself in that round trip is of the same event.
+        paths.get_mut(PathId(1)).unwrap().cwnd_bytes = 28_000;
+        let own = controller.decrease(now + 90 * MS, &paths, PathId(1));
+        close(own, 28_000.0);
+        let later = controller.decrease(now + 110 * MS, &paths, PathId(1));
+        close(later, 19_600.0);
+    }
+
+    #[test]
+    fn paths_that_share_with_none_are_cubic() {
+        let now = Instant::now() + Duration::from_secs(9);
+        let paths = paths(&[(100, 50), (40, 100)]);
+        let mut controller = two("detect=none", &paths);
+        close(controller.decrease(now, &paths, PathId(0)), 70_000.0);
+        assert_eq!(controller.on_time(now + 5 * MS, &paths, PathId(1)), None);
+        for id in [PathId(0), PathId(1), PathId(0)] {
+            controller.on_round(now, &paths, id, &round(100));
+        }
+        let part = |id: u64| controller.flows.get(PathId(id)).unwrap().share.part();
+        close(part(0), 1.0);
+        close(part(1), 1.0);
+    }
+
+    #[test]
+    fn a_group_grows_as_one_flow() {
+        // 100 packets in 50 ms and 40 in 100 ms: 2000/s and 400/s, 5/6 and 1/6 of C.
+        let now = Instant::now();
+        let paths = paths(&[(100, 50), (40, 100)]);
+        let mut controller = two("detect=all", &paths);
+        for id in [PathId(0), PathId(1), PathId(0)] {
+            controller.on_round(now, &paths, id, &round(100));
+        }
+        for (id, part) in [(0, 5.0 / 6.0), (1, 1.0 / 6.0)] {
+            let gains = gains(&controller.flows.get(PathId(id)).unwrap().share);
+            close(gains.cubic, part);
+            close(gains.friendly, part);
+        }
+    }
+
+    #[test]
+    fn what_is_shown() {
+        let paths = paths(&[(10, 100), (10, 100)]);
+        shows(
+            &two("detect=all", &paths),
+            &paths,
+            &[
+                ("delta", 1.0),
+                ("w_max_packets", 0.0),
+                ("k_secs", 0.0),
+                ("set_paths", 2.0),
+                ("shared_llr", 0.0),
+            ],
+        );
     }
 }
