@@ -60,8 +60,8 @@ def parse_arguments(words=None):
     parser = argparse.ArgumentParser(
         prog="detect.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="example:\n  python3 experiments/detect.py run --seed 2 --mpq target/release/mpq --figure docs/detection.svg\n\n"
-               "exit status: 0 the first controller meets the goals: at 10 s less than 3 % of the disjoint ones joined and less "
-               "than 5 % of the shared ones not; 1 it does not; 2 it could not run; 130 interrupted")
+               "exit status: 0 the first controller meets the goals: at 10 s less than 3 % of the disjoint ones joined and "
+               "less than 5 % of the shared ones not; 1 it does not; 2 it could not run; 130 interrupted")
     parser.add_argument("verb", choices=("run", "judge"))
     parser.add_argument("--topologies", type=int, default=240, metavar="N", help="[default: %(default)s]")
     parser.add_argument("--seed", type=int, default=1, help="[default: %(default)s]")

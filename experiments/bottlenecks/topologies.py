@@ -174,7 +174,7 @@ def scenario(topology, ccs):
     listed = ", ".join(f'"{cc}"' for cc in ccs)
     answer = "Yes" if topology.shared else "No"
     return "\n".join([
-        f'question = "Topology {topology.number} ({topology.kind}): does the sender say that its two paths share a bottleneck?"',
+        f'question = "Topology {topology.number} ({topology.kind}): does the sender say that its paths share a bottleneck?"',
         f'expected = "{answer}, {RUN_S - 2} s after it began."',
         "",
         f'duration = "{START_S + RUN_S} s"',
