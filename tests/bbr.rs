@@ -74,8 +74,12 @@ fn two_flows_share_a_link() {
 }
 
 /// Random events of two paths; what the controller shows after each.
-fn random_events(seed: u64, mut check: impl FnMut(&Sender, u64, &str)) -> Vec<(u64, Option<u64>)> {
-    let mut sender = Sender::new(NAME, &[20, 200]);
+fn random_events(
+    name: &str,
+    seed: u64,
+    mut check: impl FnMut(&Sender, u64, &str),
+) -> Vec<(u64, Option<u64>)> {
+    let mut sender = Sender::new(name, &[20, 200]);
     let mut random = Random(seed);
     let mut shown = Vec::new();
     let mut totals = [0u64; 2];
@@ -161,9 +165,10 @@ fn random_events(seed: u64, mut check: impl FnMut(&Sender, u64, &str)) -> Vec<(u
 
 #[test]
 fn window_and_rate_stay_within_bounds() {
-    for seed in 1..40 {
+    for seed in 1..80 {
         let mut before = [0.0; 2];
-        random_events(seed, |sender, id, what| {
+        let name = [NAME, "sbd-bbr"][seed as usize % 2];
+        random_events(name, seed, |sender, id, what| {
             let path = sender.paths.get(PathId(id)).unwrap();
             assert!(path.cwnd_bytes >= 2 * MSS, "{what}: {path:?}");
             assert!(path.cwnd_bytes <= 1 << 36, "{what}: {path:?}");
@@ -172,12 +177,16 @@ fn window_and_rate_stay_within_bounds() {
             let trace = sender.group.trace(sender.now, &sender.paths, PathId(id));
             let trace = trace.unwrap();
             for (name, value) in trace.values() {
-                assert!(value.is_finite() && *value >= 0.0, "{what}: {name} {value}");
+                let least = if *name == "shared_llr" { -6.0 } else { 0.0 };
+                assert!(
+                    value.is_finite() && *value >= least,
+                    "{what}: {name} {value}"
+                );
             }
             // What the application limits raises the rate, or leaves it, but where a cycle ended.
             let max_bw = trace.values().iter().find(|(name, _)| *name == "max_bw");
             let max_bw = max_bw.unwrap().1;
-            if what == "limited" {
+            if what == "limited" && name == NAME {
                 assert!(max_bw >= before[id as usize], "{max_bw}");
             }
             before[id as usize] = max_bw;
@@ -188,7 +197,19 @@ fn window_and_rate_stay_within_bounds() {
 #[test]
 fn the_same_events_have_the_same_outcome() {
     assert_eq!(
-        random_events(9, |_, _, _| ()),
-        random_events(9, |_, _, _| ())
+        random_events("sbd-bbr", 9, |_, _, _| ()),
+        random_events("sbd-bbr", 9, |_, _, _| ())
     );
+}
+
+#[test]
+fn paths_that_share_with_none_are_uncoupled() {
+    assert_eq!(
+        random_events("sbd-bbr:detect=none", 7, |_, _, _| ()),
+        random_events(NAME, 7, |_, _, _| ())
+    );
+    // And so is a path alone, whatever is asked for.
+    for name in ["sbd-bbr", "sbd-bbr:detect=all"] {
+        assert_eq!(share(name, 0.01, 100.0, 4), share(NAME, 0.01, 100.0, 4));
+    }
 }

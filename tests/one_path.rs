@@ -69,6 +69,7 @@ fn relatives_of_reno() {
 fn relatives_of_others() {
     for (coupled, parent) in [
         ("mpcubic", "uncoupled-cubic"),
+        ("sbd-cubic", "uncoupled-cubic"),
         ("coupled-cubic:class=large", "uncoupled-cubic"),
         ("coupled-cubic:class=large,clock=plain", "uncoupled-cubic"),
         ("mpsqrt", "sqrt"),

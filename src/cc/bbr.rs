@@ -75,47 +75,54 @@ pub const ENTRY: Entry = Entry {
         "a spurious loss undoes nothing",
         "the window of extra_acked is 5 to 10 round trips",
     ],
-    params: &[
-        Param::choice(
-            "losses",
-            &["judged", "counted"],
-            "against what the path loses anyway, or any above theta",
-        ),
-        Param::choice(
-            "look",
-            &["on", "off"],
-            "probe early after Startup, in case it ended too soon",
-        ),
-        Param::choice(
-            "regrow",
-            &["on", "off"],
-            "start anew when a probe finds much more without a queue",
-        ),
-        Param::choice(
-            "probe-rtt",
-            &["needed", "always"],
-            "empty the queue only if nothing close to the least RTT was seen for 5 s, or whatever was",
-        ),
-        Param::number(
-            "theta",
-            [0.005, 0.02, 0.1],
-            "share of lost packets that is too much; the draft's LossThresh",
-        ),
-        Param::number(
-            "noise",
-            [0.0, 0.05, 0.2],
-            "most that a path may be thought to lose anyway",
-        ),
-        Param::number("up", [1.05, 1.25, 2.0], "pacing gain of ProbeBW_UP"),
-        Param::number(
-            "beta",
-            [0.3, 0.7, 0.95],
-            "share of rate and window kept after a round trip of losses",
-        ),
-        Param::time("wait", [0.5, 2.0, 10.0], "least time between two probes; up to 1 s more"),
-    ],
+    params: &PARAMS,
     new: |settings| boxed(Bbr(Rules::new(settings))),
 };
+
+/// The parameters of a path's model.
+pub(super) const PARAMS: [Param; 9] = [
+    Param::choice(
+        "losses",
+        &["judged", "counted"],
+        "against what the path loses anyway, or any above theta",
+    ),
+    Param::choice(
+        "look",
+        &["on", "off"],
+        "probe early after Startup, in case it ended too soon",
+    ),
+    Param::choice(
+        "regrow",
+        &["on", "off"],
+        "start anew when a probe finds much more without a queue",
+    ),
+    Param::choice(
+        "probe-rtt",
+        &["needed", "always"],
+        "empty the queue only if nothing close to the least RTT was seen for 5 s, or whatever was",
+    ),
+    Param::number(
+        "theta",
+        [0.005, 0.02, 0.1],
+        "share of lost packets that is too much; the draft's LossThresh",
+    ),
+    Param::number(
+        "noise",
+        [0.0, 0.05, 0.2],
+        "most that a path may be thought to lose anyway",
+    ),
+    Param::number("up", [1.05, 1.25, 2.0], "pacing gain of ProbeBW_UP"),
+    Param::number(
+        "beta",
+        [0.3, 0.7, 0.95],
+        "share of rate and window kept after a round trip of losses",
+    ),
+    Param::time(
+        "wait",
+        [0.5, 2.0, 10.0],
+        "least time between two probes; up to 1 s more",
+    ),
+];
 
 /// MinPipeCwnd, in packets.
 const MIN_PACKETS: f64 = 4.0;
@@ -129,7 +136,7 @@ struct Bbr(Rules);
 
 /// The parameters.
 #[derive(Clone, Copy, Debug)]
-struct Rules {
+pub(super) struct Rules {
     judged: bool,
     look: bool,
     regrow: bool,
@@ -142,7 +149,12 @@ struct Rules {
 }
 
 impl Rules {
-    fn new(settings: &Settings) -> Rules {
+    /// The most that a path may be thought to lose anyway.
+    pub fn noise(&self) -> f64 {
+        self.noise
+    }
+
+    pub fn new(settings: &Settings) -> Rules {
         Rules {
             judged: settings.word("losses") == "judged",
             look: settings.word("look") == "on",
@@ -159,7 +171,7 @@ impl Rules {
 
 /// The states of the draft's section 5.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     #[default]
     Startup,
     Drain,
@@ -171,7 +183,7 @@ enum Phase {
 }
 
 impl Phase {
-    fn is_probe_bw(self) -> bool {
+    pub fn is_probe_bw(self) -> bool {
         matches!(
             self,
             Phase::Down | Phase::Cruise | Phase::Refill | Phase::Up
@@ -179,8 +191,13 @@ impl Phase {
     }
 
     /// IsProbingBW: it sends more than it is known to get through.
-    fn is_probing(self) -> bool {
+    pub fn is_probing(self) -> bool {
         matches!(self, Phase::Startup | Phase::Refill | Phase::Up)
+    }
+
+    /// It looks for the path's capacity for the first time, or anew.
+    pub fn is_starting(self) -> bool {
+        matches!(self, Phase::Startup | Phase::Drain)
     }
 
     fn pacing_gain(self, rules: &Rules) -> f64 {
@@ -204,7 +221,7 @@ impl Phase {
 
 /// What one ACK says, in bytes and seconds.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+pub(super) struct Seen {
     now: Instant,
     mss: f64,
     /// rs.newly_acked.
@@ -221,10 +238,30 @@ struct Seen {
     cwnd_limited: bool,
 }
 
+/// What a coupling asks of a path's model; nothing by default.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Orders {
+    /// Probe for bandwidth now.
+    pub probe: bool,
+    /// Do not, unless [`Orders::probe`] says so.
+    pub hold: bool,
+    /// End the probe.
+    pub end_probe: bool,
+    /// Empty the queue now.
+    pub probe_rtt: bool,
+    /// Packets that others have in flight who probe with this path: it waits for as many round trips
+    /// as all of them together.
+    pub others_packets: f64,
+    /// What is taken off the rate: 0.1 leaves 0.9 of it.
+    pub less: f64,
+    /// The RTT by which what is above the BDP is measured, s; 0 is the least RTT of the path.
+    pub queue_rtt: f64,
+}
+
 /// What is known of one path.
 #[derive(Debug, Default)]
-struct Engine {
-    phase: Phase,
+pub(super) struct Engine {
+    pub phase: Phase,
     rounds: Rounds,
     max_bw: MaxBw,
     aggregation: Aggregation,
@@ -245,6 +282,9 @@ struct Engine {
     peak: [f64; 2],
     /// Samples of packets that were sent between these deliveries say nothing about the rate.
     ignored: [u64; 2],
+    /// Packets that left before so much was delivered went at a rate that was taken back.
+    taken_back: u64,
+    pub orders: Orders,
 }
 
 impl Engine {
@@ -256,7 +296,9 @@ impl Engine {
         if self.rounds.started {
             self.peak = [0.0, self.peak[0]];
         }
-        self.max_bw.update(seen.rate, seen.limited);
+        let is_valid = seen.sample.prior_bytes >= self.taken_back;
+        let rate = seen.rate.filter(|_| is_valid);
+        self.max_bw.update(rate, seen.limited);
         self.judge
             .on_ack(&seen, self.min_rtt.secs, self.phase == Phase::Cruise);
         self.adapt_lower_bounds(rules, &seen);
@@ -275,7 +317,7 @@ impl Engine {
         self.check_probe_rtt(rules, &seen);
         self.bounds.advance_delivery(&seen);
         self.judge.on_round(self.rounds.started);
-        self.bw = self.max_bw.get().min(self.bounds.bw_lo);
+        self.bw = self.max_bw.get().min(self.bounds.bw_lo) * (1.0 - self.orders.less);
         self.set_pace(rules);
         self.set_cwnd(&seen);
     }
@@ -296,6 +338,9 @@ impl Engine {
     /// The BDP times `gain`; the initial window while there is no RTT or no rate.
     fn bdp(&self, gain: f64) -> f64 {
         match self.min_rtt.secs.is_finite() && self.bw > 0.0 {
+            true if gain > 1.0 && self.orders.queue_rtt > 0.0 => {
+                self.bw * (self.min_rtt.secs + (gain - 1.0) * self.orders.queue_rtt)
+            }
             true => gain * self.bw * self.min_rtt.secs,
             false => self.initial_cwnd,
         }
@@ -389,6 +434,91 @@ impl Engine {
             cwnd_limited: self.peak[0].max(self.peak[1]) + 2.0 * mss >= self.cwnd,
         }
     }
+
+    /// What an ACK makes of it.
+    pub fn model(
+        &mut self,
+        rules: &Rules,
+        now: Instant,
+        path: &PathState,
+        ack: &Ack,
+        rate: Option<&RateSample>,
+    ) -> Option<Control> {
+        self.begin(path);
+        let sample = rate?;
+        self.min_rtt.note_way_back(now, path);
+        let seen = self.see(now, path, ack, sample);
+        let recovered = self.in_recovery && !path.in_recovery;
+        self.in_recovery = path.in_recovery;
+        if recovered {
+            self.restore_cwnd();
+        }
+        self.on_ack(rules, seen);
+        Some(self.control())
+    }
+
+    /// What losses make of it.
+    pub fn lost(
+        &mut self,
+        rules: &Rules,
+        now: Instant,
+        path: &PathState,
+        loss: &Loss,
+        flight: Option<&Flight>,
+    ) -> Option<Control> {
+        self.begin(path);
+        if !self.in_recovery {
+            self.save_cwnd();
+            self.in_recovery = path.in_recovery;
+        }
+        self.on_loss(rules, now, path.mss_bytes as f64, loss, flight?);
+        Some(self.control())
+    }
+
+    /// The greatest rate of late, bytes/s.
+    pub fn max_bw(&self) -> f64 {
+        self.max_bw.get()
+    }
+
+    /// The least RTT; nothing before the first sample.
+    pub fn min_rtt(&self) -> Option<f64> {
+        Some(self.min_rtt.secs).filter(|secs| secs.is_finite())
+    }
+
+    /// Whether its last probe was ended by losses.
+    pub fn lost_too_much(&self) -> bool {
+        self.cycle.was_too_high
+    }
+
+    /// Takes the path for one that has this part of its rate. The next probe is as late as any, so that
+    /// others find what is left first.
+    pub fn scale(&mut self, rules: &Rules, now: Instant, part: f64) {
+        self.taken_back = self.rounds.total();
+        self.max_bw.scale(part);
+        self.bounds.inflight_hi *= part;
+        self.bounds.bw_lo *= part;
+        self.bounds.inflight_lo *= part;
+        self.bw *= part;
+        self.cwnd *= part;
+        self.prior_cwnd *= part;
+        if self.full.reached && self.phase != Phase::ProbeRtt {
+            self.leave_up(rules, now);
+        }
+    }
+
+    /// Shows what is known of the path.
+    pub fn show(&self, noise: f64, trace: &mut Trace) {
+        // A bound that is not there is shown as 0.
+        let shown = |bound: f64| if bound.is_finite() { bound } else { 0.0 };
+        trace.push("phase", self.phase as u8 as f64);
+        trace.push("max_bw", self.max_bw.get());
+        trace.push("bw", self.bw);
+        trace.push("min_rtt_s", shown(self.min_rtt.secs));
+        trace.push("inflight_hi", shown(self.bounds.inflight_hi));
+        trace.push("inflight_lo", shown(self.bounds.inflight_lo));
+        trace.push("p0", self.judge.p0(noise));
+        trace.push("queue_s", self.judge.queue_secs());
+    }
 }
 
 impl Controller for Bbr {
@@ -404,18 +534,7 @@ impl Controller for Bbr {
         ack: &Ack,
         rate: Option<&RateSample>,
     ) -> Option<Control> {
-        let (engine, path) = (own.flow, own.path);
-        engine.begin(path);
-        let sample = rate?;
-        engine.min_rtt.note_way_back(own.now, path);
-        let seen = engine.see(own.now, path, ack, sample);
-        let recovered = engine.in_recovery && !path.in_recovery;
-        engine.in_recovery = path.in_recovery;
-        if recovered {
-            engine.restore_cwnd();
-        }
-        engine.on_ack(&self.0, seen);
-        Some(engine.control())
+        own.flow.model(&self.0, own.now, own.path, ack, rate)
     }
 
     fn on_lost(
@@ -424,14 +543,7 @@ impl Controller for Bbr {
         loss: &Loss,
         flight: Option<&Flight>,
     ) -> Option<Control> {
-        let (engine, path) = (own.flow, own.path);
-        engine.begin(path);
-        if !engine.in_recovery {
-            engine.save_cwnd();
-            engine.in_recovery = path.in_recovery;
-        }
-        engine.on_loss(&self.0, own.now, path.mss_bytes as f64, loss, flight?);
-        Some(engine.control())
+        own.flow.lost(&self.0, own.now, own.path, loss, flight)
     }
 
     /// Never asked of a model.
@@ -445,16 +557,7 @@ impl Controller for Bbr {
     }
 
     fn trace(&self, _paths: &Registry, _path: &PathState, engine: &Engine, trace: &mut Trace) {
-        // A bound that is not there is shown as 0.
-        let shown = |bound: f64| if bound.is_finite() { bound } else { 0.0 };
-        trace.push("phase", engine.phase as u8 as f64);
-        trace.push("max_bw", engine.max_bw.get());
-        trace.push("bw", engine.bw);
-        trace.push("min_rtt_s", shown(engine.min_rtt.secs));
-        trace.push("inflight_hi", shown(engine.bounds.inflight_hi));
-        trace.push("inflight_lo", shown(engine.bounds.inflight_lo));
-        trace.push("p0", engine.judge.p0(self.0.noise));
-        trace.push("queue_s", engine.judge.queue_secs());
+        engine.show(self.0.noise, trace);
     }
 }
 

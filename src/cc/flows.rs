@@ -36,6 +36,24 @@ pub struct Own<'a, F> {
 }
 
 impl<'a, F> Own<'a, F> {
+    /// For tests of what a controller does with it.
+    #[cfg(test)]
+    pub(super) fn new(
+        now: Instant,
+        path: &'a PathState,
+        flow: &'a mut F,
+        paths: &'a Registry,
+        others: [&'a [(PathId, F)]; 2],
+    ) -> Self {
+        Own {
+            now,
+            path,
+            flow,
+            paths,
+            others,
+        }
+    }
+
     /// The paths that this one is coupled with, itself among them, in path ID order; see `members`.
     pub fn members(&self) -> impl Iterator<Item = Member<'a>> + Clone {
         members(self.paths, self.path.id)

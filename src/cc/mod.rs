@@ -16,6 +16,7 @@
 //! | `shares`              | each path's share of the rate, and delta = share^m               |
 //! | `delay`               | queueing delay, one-way or from round trips                      |
 //! | `bottlenecks`         | which paths share one (DC-LEDBAT)                                |
+//! | `sbd`                 | which paths share one, by delays that move together             |
 //! | `binomial`            | SQRT, IIAD and their coupled forms                               |
 //! | `counting`            | growth for each ACK, where ACKs are delayed                      |
 //! | `model`               | what those that know rate and RTT of a path are told and answer   |
@@ -34,6 +35,7 @@ mod hystart;
 mod members;
 mod model;
 mod re_entry;
+mod sbd;
 mod shares;
 mod start;
 #[cfg(test)]
@@ -187,6 +189,8 @@ table_of_files! {
         mcompound,
         mpmtp,
         dc_ledbat,
+        sbd_cubic,
+        sbd_bbr,
     ];
 }
 

@@ -8,6 +8,7 @@
 
 use super::members::Member;
 use super::Own;
+use crate::registry::PathId;
 
 /// The weight of a new rate in the smoothed one (MCompound, algorithm 1).
 const SMOOTHING: f64 = 0.125;
@@ -37,6 +38,15 @@ impl Share {
     /// The share after a round trip: x <- 7/8 x + 1/8 w/rtt, and its part of the sum. `share` says
     /// where a flow has its share.
     pub fn after_round<F>(own: &Own<F>, share: fn(&F) -> &Share) -> Share {
+        Share::in_group(own, share, |_| true)
+    }
+
+    /// The same, of the sum over those paths for which `in_group` holds; it has to for the path itself.
+    pub fn in_group<F>(
+        own: &Own<F>,
+        share: fn(&F) -> &Share,
+        in_group: impl Fn(PathId) -> bool,
+    ) -> Share {
         let before = share(own.flow);
         let Some(member) = Member::new(own.path) else {
             return *before;
@@ -47,6 +57,7 @@ impl Share {
         };
         let rates = own
             .flows()
+            .filter(|(member, _)| in_group(member.path.id))
             .filter_map(|(member, flow)| match member.path.id == own.path.id {
                 true => Some(rate),
                 false => share(flow).rate,

@@ -28,7 +28,7 @@ pub fn with_param(param: &str) -> impl Iterator<Item = &'static str> + '_ {
 
 /// The coupled controllers that go by losses.
 pub fn coupled_by_losses() -> Vec<&'static str> {
-    let by_delay = ["wvegas", "mpfast", "dc-ledbat"];
+    let by_delay = ["wvegas", "mpfast", "dc-ledbat", "sbd-bbr"];
     let entries = cc::CONTROLLERS.iter();
     let coupled = entries.filter(|entry| entry.coupled && !by_delay.contains(&entry.name));
     coupled.map(|entry| entry.name).collect()

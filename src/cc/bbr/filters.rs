@@ -55,6 +55,11 @@ impl MaxBw {
         }
     }
 
+    /// Both are this part of what they were.
+    pub fn scale(&mut self, part: f64) {
+        self.0 = self.0.map(|bw| part * bw);
+    }
+
     /// AdvanceMaxBwFilter: a cycle ended.
     pub fn advance(&mut self) {
         self.0 = [0.0, self.0[0]];

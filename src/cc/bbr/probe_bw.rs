@@ -156,7 +156,7 @@ impl Engine {
             Phase::Up => {
                 if self.regrows(rules) {
                     self.enter_startup();
-                } else if self.is_time_to_go_down(seen) {
+                } else if self.orders.end_probe || self.is_time_to_go_down(seen) {
                     self.cycle.was_too_high = false;
                     self.start_down(rules, seen);
                 }
@@ -220,12 +220,15 @@ impl Engine {
 
     /// IsTimeToProbeBW, with IsRenoCoexistenceProbeTime.
     fn is_time_to_probe(&self, seen: &Seen) -> bool {
-        let cycle = &self.cycle;
+        let (cycle, orders) = (&self.cycle, &self.orders);
+        if orders.probe || orders.hold {
+            return orders.probe;
+        }
         let elapsed = cycle.since.is_some_and(|since| {
             seen.now.saturating_duration_since(since).as_secs_f64() > cycle.wait_secs
         });
         let rounds = self.rounds.count.saturating_sub(cycle.first_round);
-        let window = self.bdp(1.0).min(self.cwnd) / seen.mss;
+        let window = self.bdp(1.0).min(self.cwnd) / seen.mss + orders.others_packets;
         elapsed
             || rounds as f64 >= window.min(MOST_ROUNDS)
             || self.rounds.count >= cycle.latest_round

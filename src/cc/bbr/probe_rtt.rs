@@ -96,7 +96,8 @@ impl Engine {
         if was_idle {
             self.aggregation.restart(seen.now);
         }
-        if self.phase != Phase::ProbeRtt && self.min_rtt.expired && !was_idle {
+        let expired = self.min_rtt.expired || self.orders.probe_rtt;
+        if self.phase != Phase::ProbeRtt && expired && !was_idle {
             self.save_cwnd();
             self.phase = Phase::ProbeRtt;
             self.min_rtt.done = None;

@@ -508,3 +508,19 @@ fn through_the_seam() {
     assert_eq!((control.cwnd_bytes, control.starts), (20_000.0, true));
     assert_eq!(Shown::SlowStart.name(), "slow_start");
 }
+
+#[test]
+fn a_rate_that_was_taken_back_does_not_return_with_what_was_in_flight() {
+    let mut bench = Bench::new("");
+    for _ in 0..8 {
+        bench.round(1000.0, Special::default());
+    }
+    let before = bench.engine.max_bw();
+    bench.engine.scale(&bench.rules, bench.now, 0.5);
+    // It left ten packets before that.
+    bench.total -= 10_000;
+    bench.round(1000.0, Special::default());
+    assert_eq!(bench.engine.max_bw(), 0.5 * before);
+    bench.round(1000.0, Special::default());
+    assert!(bench.engine.max_bw() > 0.9 * before);
+}

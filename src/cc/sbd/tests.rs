@@ -1,0 +1,227 @@
+//! Queues by hand, and what is made of them.
+
+use std::time::Duration;
+
+use super::super::sbd_cubic;
+use super::super::testing::ack;
+use super::super::testing::paths;
+use super::super::testing::settings;
+use super::super::testing::Registry;
+use super::*;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Two paths or more whose delays are given every 5 ms.
+struct Bench {
+    detector: Detector,
+    paths: Registry,
+    now: Instant,
+    seed: u64,
+}
+
+impl Bench {
+    fn new(list: &str, acts: u32, count: u64) -> Bench {
+        let now = Instant::now() + Duration::from_secs(100);
+        let rtts: Vec<(u64, u64)> = (0..count).map(|_| (10, 50)).collect();
+        let mut bench = Bench {
+            detector: Detector::new(&settings(&sbd_cubic::ENTRY, list), acts),
+            paths: paths(&rtts),
+            now,
+            seed: 1,
+        };
+        for id in 0..count {
+            bench.detector.add(now, PathId(id));
+        }
+        bench
+    }
+
+    /// Within [0, 1).
+    fn random(&mut self) -> f64 {
+        self.seed = self
+            .seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.seed >> 40) as f64 / (1u64 << 24) as f64
+    }
+
+    /// Path `id` measures a queueing delay, ms, beyond the 20 ms and the clock that it has anyway.
+    fn delay(&mut self, id: u64, queue_ms: f64, act: Act) {
+        let path = self.paths.get_mut(PathId(id)).unwrap();
+        path.one_way_delay_micros = Some(-7_000_000 + 20_000 + (queue_ms * 1e3) as i64);
+        let path = self.paths.get(PathId(id)).unwrap();
+        let mut ack = ack(self.now);
+        ack.newest_sent = self.now - 50 * MS;
+        self.detector.on_ack(self.now, path, &ack, act);
+    }
+
+    /// Queues that wander, 4 ms up or down in some 100 ms: one for each of `of`, which names the
+    /// queue of each path.
+    fn run(&mut self, secs: f64, of: &[usize], act: impl Fn(f64, u64) -> Act) {
+        let mut queues = vec![[10.0, 10.0]; of.len()];
+        for step in 0..(secs * 200.0) as u64 {
+            self.now += 5 * MS;
+            if step % 20 == 0 {
+                for queue in &mut queues {
+                    *queue = [queue[1], 6.0 + 8.0 * self.random()];
+                }
+            }
+            let part = (step % 20) as f64 / 20.0;
+            for (id, queue) in of.iter().enumerate() {
+                let [from, to] = queues[*queue];
+                let id = id as u64;
+                self.delay(id, from + part * (to - from), act(step as f64 / 200.0, id));
+            }
+        }
+    }
+
+    fn shared(&self, a: u64, b: u64) -> bool {
+        self.detector.same_group(PathId(a), PathId(b))
+    }
+}
+
+fn steady(_secs: f64, _id: u64) -> Act {
+    Act::Steady
+}
+
+#[test]
+fn one_queue_is_known_after_two_windows() {
+    let mut bench = Bench::new("", 0, 2);
+    // A window is 0.96 s, of which the first has 11 bins of 20 ms that nothing is known of.
+    bench.run(1.9, &[0, 0], steady);
+    assert!(!bench.shared(0, 1));
+    bench.run(0.2, &[0, 0], steady);
+    assert!(bench.shared(0, 1));
+    assert_eq!(bench.detector.group(PathId(1)), PathId(0));
+    assert_eq!(bench.detector.group_paths(PathId(1)), 2);
+    assert!(!bench.detector.is_open(PathId(0), PathId(1)));
+}
+
+#[test]
+fn two_queues_are_never_one_and_a_verdict_stays_until_the_other_is_reached() {
+    let mut bench = Bench::new("", 0, 2);
+    bench.run(60.0, &[0, 1], steady);
+    assert!(!bench.shared(0, 1));
+    assert_eq!(bench.detector.llr(PathId(0)), -MOST_ODDS);
+    // From -6 to 4: five windows.
+    bench.run(4.0, &[0, 0], steady);
+    assert!(!bench.shared(0, 1));
+    bench.run(2.0, &[0, 0], steady);
+    assert!(bench.shared(0, 1));
+    // And back.
+    bench.run(6.5, &[0, 1], steady);
+    assert!(!bench.shared(0, 1));
+}
+
+#[test]
+fn queues_that_do_not_move_say_nothing() {
+    let mut bench = Bench::new("", 0, 2);
+    for step in 0..2000 {
+        bench.now += 5 * MS;
+        for id in 0..2 {
+            bench.delay(id, 30.0 + f64::from(step % 2) * 0.2, Act::Steady);
+        }
+    }
+    assert_eq!(bench.detector.llr(PathId(0)), 0.0);
+    assert!(bench.detector.is_open(PathId(0), PathId(1)));
+    // With less power asked for they do not either: what changes within a bin is none of a queue.
+    assert!(!bench.shared(0, 1));
+}
+
+#[test]
+fn a_path_whose_queue_moves_alone_shares_with_none() {
+    let mut bench = Bench::new("", 0, 2);
+    for step in 0..1000 {
+        bench.now += 5 * MS;
+        let wave = 10.0 * (1.0 + (f64::from(step) / 20.0).sin());
+        bench.delay(0, wave, Act::Steady);
+        bench.delay(1, 0.0, Act::Steady);
+    }
+    assert!(bench.detector.llr(PathId(0)) <= -VERDICT);
+}
+
+#[test]
+fn paths_that_begin_together_say_nothing() {
+    let mut bench = Bench::new("", 0, 2);
+    bench.run(5.0, &[0, 0], |_, _| Act::Starts);
+    assert_eq!(bench.detector.llr(PathId(0)), 0.0);
+    // One that begins beside another does.
+    let mut bench = Bench::new("", 0, 2);
+    bench.run(2.3, &[0, 0], |_, id| {
+        [Act::Starts, Act::Steady][id as usize]
+    });
+    assert!(bench.shared(0, 1));
+}
+
+#[test]
+fn paths_in_step_need_acts_of_one_alone() {
+    let mut bench = Bench::new("", 2, 2);
+    bench.run(8.0, &[0, 0], steady);
+    assert!(!bench.shared(0, 1));
+    assert!(bench.detector.needs_act(PathId(0)));
+    // Acts of both at the same time prove nothing.
+    bench.run(4.0, &[0, 0], |_, _| Act::Acts);
+    assert!(!bench.shared(0, 1));
+    bench.run(1.0, &[0, 0], |_, id| [Act::Acts, Act::Steady][id as usize]);
+    assert!(!bench.shared(0, 1));
+    bench.run(2.0, &[0, 0], |_, id| [Act::Acts, Act::Steady][id as usize]);
+    assert!(bench.shared(0, 1));
+    assert!(!bench.detector.needs_act(PathId(0)));
+}
+
+#[test]
+fn groups_are_what_pairs_connect() {
+    let mut bench = Bench::new("", 0, 4);
+    bench.run(6.0, &[0, 1, 1, 0], steady);
+    assert!(bench.shared(0, 3) && bench.shared(1, 2));
+    assert!(!bench.shared(0, 1) && !bench.shared(2, 3));
+    assert_eq!(
+        [0, 1, 2, 3].map(|id| bench.detector.group(PathId(id)).0),
+        [0, 1, 1, 0]
+    );
+    bench.now += MS;
+    bench.detector.remove(bench.now, PathId(3));
+    assert_eq!(bench.detector.group_paths(PathId(0)), 1);
+    assert!(bench.shared(1, 2));
+}
+
+#[test]
+fn a_path_that_starts_over_stays_in_its_group_and_one_that_comes_back_later_does_not() {
+    let mut bench = Bench::new("", 0, 2);
+    bench.run(3.0, &[0, 0], steady);
+    let (now, id) = (bench.now, PathId(1));
+    bench.detector.remove(now, id);
+    bench.detector.add(now, id);
+    assert!(bench.shared(0, 1));
+    assert_eq!(bench.detector.llr(id), 0.0);
+    bench.detector.remove(now, id);
+    bench.detector.add(now + MS, id);
+    assert!(!bench.shared(0, 1));
+}
+
+#[test]
+fn words_for_all_and_none() {
+    for (word, shared) in [("detect=all", true), ("detect=none", false)] {
+        let mut bench = Bench::new(word, 0, 3);
+        bench.run(3.0, &[0, 1, 1], steady);
+        assert_eq!((bench.shared(0, 1), bench.shared(1, 2)), (shared, shared));
+        assert!(!bench.detector.is_open(PathId(0), PathId(1)));
+        assert!(!bench.detector.needs_act(PathId(0)));
+    }
+}
+
+#[test]
+fn clocks_do_not_matter() {
+    // Another offset for each path: base delays differ by so much that lags are at their bound.
+    for drift_per_sec in [0.0, 0.1] {
+        let mut bench = Bench::new("", 0, 2);
+        for step in 0..1000 {
+            bench.now += 5 * MS;
+            let secs = f64::from(step) / 200.0;
+            let wave = 5.0 * (1.0 + (7.0 * secs).sin() * (3.0 * secs).cos());
+            // 100 ppm are 0.1 ms in a second.
+            bench.delay(0, wave + drift_per_sec * secs, Act::Steady);
+            bench.delay(1, wave + drift_per_sec * secs, Act::Steady);
+        }
+        assert!(bench.shared(0, 1), "{drift_per_sec}");
+    }
+}

@@ -1,0 +1,164 @@
+//! The delays of one path, in bins by the time of arrival.
+
+use std::time::Duration;
+
+use crate::cc::delay::Source;
+
+/// The time that a bin covers.
+pub const BIN: Duration = Duration::from_millis(20);
+
+/// Bins of a window.
+pub const WINDOW: usize = 48;
+
+/// Bins that are kept: a window, what the other path may be behind, and the lags.
+const KEPT: i64 = 128;
+
+/// Acts are seen some time later, and by others at their ends.
+const SPREAD: i64 = 4;
+
+/// The longest lag between two paths.
+const MOST_LAG: i64 = 10;
+
+/// What a path does to its queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Act {
+    /// Nothing but to send.
+    #[default]
+    Steady,
+    /// It fills or drains its queue by intent.
+    Acts,
+    /// It looks for its capacity for the first time.
+    Starts,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Bin {
+    /// Of the delays less `Track::zero`, microseconds.
+    sum: f32,
+    samples: u16,
+    act: Act,
+}
+
+/// The delays of a path.
+#[derive(Debug)]
+pub struct Track {
+    source: Option<Source>,
+    /// What delays are counted from, so that they are small numbers.
+    zero: i64,
+    /// The least delay, microseconds.
+    base: i64,
+    /// The bin that fills, counted in [`BIN`]s of the clock of arrivals.
+    newest: i64,
+    /// Bins before this one know nothing.
+    oldest: i64,
+    bins: [Bin; KEPT as usize],
+}
+
+impl Default for Track {
+    fn default() -> Self {
+        Track {
+            source: None,
+            zero: 0,
+            base: 0,
+            newest: 0,
+            oldest: 0,
+            bins: [Bin::default(); KEPT as usize],
+        }
+    }
+}
+
+impl Track {
+    /// Takes a delay; true if it is the first of a bin.
+    pub fn add(&mut self, source: Source, arrived_micros: i64, micros: i64, act: Act) -> bool {
+        let index = arrived_micros.div_euclid(BIN.as_micros() as i64);
+        if self.source != Some(source) {
+            *self = Track {
+                source: Some(source),
+                zero: micros,
+                base: micros,
+                newest: index,
+                oldest: index,
+                ..Track::default()
+            };
+        }
+        // ACKs may overtake each other.
+        if index <= self.newest - KEPT {
+            return false;
+        }
+        self.base = self.base.min(micros);
+        let is_new = index > self.newest;
+        if is_new {
+            let from = (self.newest + 1).max(index - KEPT + 1);
+            for missed in from..=index {
+                *self.bin_mut(missed) = Bin::default();
+            }
+            self.newest = index;
+        }
+        let delay = micros.saturating_sub(self.zero) as f32;
+        let bin = self.bin_mut(index);
+        bin.sum += delay;
+        bin.samples = bin.samples.saturating_add(1);
+        if bin.act != Act::Starts {
+            bin.act = match act {
+                Act::Steady => bin.act,
+                other => other,
+            };
+        }
+        is_new
+    }
+
+    fn bin_mut(&mut self, index: i64) -> &mut Bin {
+        &mut self.bins[index.rem_euclid(KEPT) as usize]
+    }
+
+    fn bin(&self, index: i64) -> Option<&Bin> {
+        let is_kept = index >= self.oldest && index > self.newest - KEPT && index < self.newest;
+        is_kept.then(|| &self.bins[index.rem_euclid(KEPT) as usize])
+    }
+
+    /// The mean delay in a bin, in seconds from an unknown zero.
+    pub fn mean(&self, index: i64) -> Option<f64> {
+        let bin = self.bin(index).filter(|bin| bin.samples > 0)?;
+        Some(f64::from(bin.sum) * 1e-6 / f64::from(bin.samples))
+    }
+
+    /// The delay in the last bin that is complete, above the least; s.
+    pub fn queue_secs(&self) -> f64 {
+        let base = self.base.saturating_sub(self.zero) as f64 * 1e-6;
+        self.mean(self.newest - 1).map_or(0.0, |mean| mean - base)
+    }
+
+    /// By how many bins the same queue may show later on `other` than here: its delays lie before
+    /// it, or behind it, or some of each.
+    pub fn lags(&self, other: &Track) -> std::ops::RangeInclusive<i64> {
+        let micros = other.base.saturating_sub(self.base);
+        let bins = (micros as f64 / BIN.as_micros() as f64).round() as i64;
+        let bins = bins.clamp(-MOST_LAG, MOST_LAG);
+        bins.min(0) - 1..=bins.max(0) + 1
+    }
+
+    /// The bin up to which both are known, with room for the lags; nothing if they do not compare.
+    pub fn known_with(&self, other: &Track) -> Option<i64> {
+        let is_one_way = |track: &Track| track.source.map(|source| source == Source::OneWay);
+        let comparable = is_one_way(self)? == is_one_way(other)?;
+        comparable.then(|| self.newest.min(other.newest) - MOST_LAG - 1)
+    }
+
+    /// Whether it does `act` in the window that ends before `end`, or some bins around.
+    fn does(&self, end: i64, acts: &[Act]) -> bool {
+        let bins = end - WINDOW as i64 - SPREAD..end + SPREAD;
+        bins.filter_map(|index| self.bin(index))
+            .any(|bin| acts.contains(&bin.act))
+    }
+
+    /// Whether one of the two alone acts in the window that ends before `end`.
+    pub fn acts_alone(&self, other: &Track, end: i64) -> bool {
+        let acts = |track: &Track| track.does(end, &[Act::Acts, Act::Starts]);
+        acts(self) != acts(other)
+    }
+
+    /// Whether both begin in the window.
+    pub fn both_start(&self, other: &Track, end: i64) -> bool {
+        self.does(end, &[Act::Starts]) && other.does(end, &[Act::Starts])
+    }
+}

@@ -1,0 +1,465 @@
+//! BBRv3 by path, one flow where paths share a bottleneck.
+//!
+//! Each path has the model of [`bbr`](super::bbr). [`sbd`](super::sbd) finds groups of paths that
+//! share a queue. A path that probes alone, with a share s of a link, sees its rate grow by 1.25/(1 +
+//! 0.25 s), and n small ones that probe at different times grow like n small flows. So the paths of
+//! a group
+//!
+//! - probe at the same time ([`Clock`]): one of them, the leader, decides when, and waits for as many
+//!   round trips as a flow of all their windows would. Losses that end the probe of one end it for all;
+//! - have together no more than what they deliver together: rates are maxima, of different times.
+//!   kappa = B / sum of max_bw, within [0.85, 1], with B the most that was delivered in a round trip
+//!   by all in two cycles;
+//! - empty the queue at the same time (ProbeRTT): one that goes on has the others' part meanwhile,
+//!   and takes it for its own;
+//! - measure what may be queued by the mean of their RTTs, weighted by rate;
+//! - have what the best of them has when they become one: rates and bounds are scaled by the greatest
+//!   of the rates over their sum. The next probe is as late as any, as who probes first finds what
+//!   that leaves.
+//!
+//! While it is not known of two paths, one of them probes at a time.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use super::bbr;
+use super::bbr::Engine;
+use super::bbr::Orders;
+use super::bbr::Phase;
+use super::bbr::Rules;
+use super::boxed;
+use super::sbd;
+use super::sbd::Act;
+use super::sbd::Detector;
+use super::Ack;
+use super::Control;
+use super::Controller;
+use super::Entry;
+use super::Flight;
+use super::Loss;
+use super::Own;
+use super::Param;
+use super::RateSample;
+use super::Settings;
+use super::Trace;
+use crate::path_map::PathMap;
+use crate::registry::PathId;
+use crate::registry::PathState;
+use crate::registry::Registry;
+
+/// The entry in [`CONTROLLERS`](super::CONTROLLERS).
+pub const ENTRY: Entry = Entry {
+    name: "sbd-bbr",
+    coupled: true,
+    summary: "BBRv3 by path, one flow where paths share a bottleneck",
+    idea:
+        "Paths whose queueing delays move together share a queue, and probe as one BBR flow there; \
+           the others are a flow each.",
+    source: "draft-ietf-ccwg-bbr (BBRv3), August 2026; detection and coupling are ours",
+    formula:
+        "as uncoupled-bbr, with bw = kappa min(max_bw, bw_lo), w = bw min_rtt + (gain - 1) bw \
+              mean rtt; kappa = B/sum max_bw within [0.85, 1]; Refill and Up at the same time; \
+              join: bw = bw max bw/sum bw",
+    use_when:
+        "paths may share a bottleneck or not, and links may lose packets that no queue has dropped",
+    avoid_when:
+        "others at the bottleneck are Renos with short queues, to whom one BBR leaves too little",
+    deviations: &[
+        "those of uncoupled-bbr",
+        "a path alone is uncoupled-bbr",
+        "only rates, RTTs and the probing clock are of the group: each path judges its own losses",
+    ],
+    params: &PARAMS,
+    new: |settings| boxed(SbdBbr::new(settings)),
+};
+
+const PARAMS: [Param; bbr::PARAMS.len() + 2] = {
+    let mut all = [sbd::DETECT; bbr::PARAMS.len() + 2];
+    all[1] = sbd::POWER;
+    let mut i = 0;
+    while i < bbr::PARAMS.len() {
+        all[i + 2] = bbr::PARAMS[i];
+        i += 1;
+    }
+    all
+};
+
+/// The least kappa: 0.85 x 1.25 is above 1, so that a probe finds what there is.
+const LEAST_KAPPA: f64 = 0.85;
+
+/// A group whose leader has not probed for so long beyond the longest wait is probed by any path.
+const LEADER_LATE: Duration = Duration::from_secs(4);
+
+/// The controller.
+#[derive(Debug)]
+struct SbdBbr {
+    rules: Rules,
+    detector: Detector,
+    /// Of groups, by the least ID of their paths, and of paths alone.
+    clocks: PathMap<Clock>,
+    memberships: PathMap<Membership>,
+    /// What `regroup` works with.
+    changes: PathMap<f64>,
+}
+
+/// Of a path in a group.
+#[derive(Clone, Copy, Debug)]
+struct Membership {
+    group: PathId,
+    /// What to scale the path's rate by at its next event.
+    kept: f64,
+}
+
+/// When the paths of a group probe.
+#[derive(Clone, Copy, Debug, Default)]
+struct Clock {
+    /// Counts probes.
+    probe: u64,
+    /// The probe that is over for all.
+    ended: u64,
+    /// Counts the times that the queue was emptied.
+    probe_rtt: u64,
+    /// When the last one began.
+    since: Option<Instant>,
+    /// The most that was delivered, bytes/s, in this cycle and the last one.
+    delivered: [f64; 2],
+}
+
+impl Clock {
+    fn begin(&mut self, now: Instant) {
+        self.probe += 1;
+        self.since = Some(now);
+        self.delivered = [0.0, self.delivered[0]];
+    }
+
+    fn delivered(&self) -> f64 {
+        self.delivered[0].max(self.delivered[1])
+    }
+}
+
+/// One path.
+#[derive(Debug, Default)]
+struct Flow {
+    engine: Engine,
+    /// The probe of the group that it has begun last.
+    probe: u64,
+    probe_rtt: u64,
+    /// Where this round trip began, and what was delivered by then.
+    round: Option<(Instant, u64)>,
+    /// Bytes/s delivered in the last round trip.
+    rate: f64,
+}
+
+impl SbdBbr {
+    fn new(settings: &Settings) -> Self {
+        SbdBbr {
+            rules: Rules::new(settings),
+            detector: Detector::new(settings, 0),
+            clocks: PathMap::default(),
+            memberships: PathMap::default(),
+            changes: PathMap::default(),
+        }
+    }
+
+    /// Groups changed. Those that became one have what the best of them had: each path keeps the
+    /// greatest of their rates over the sum.
+    fn regroup(&mut self, own: &Own<Flow>) {
+        let (detector, was) = (&self.detector, &self.memberships);
+        let rates = |in_sum: &dyn Fn(PathId) -> bool| -> f64 {
+            let flows = own.flows().filter(|(member, _)| in_sum(member.path.id));
+            flows.map(|(_, flow)| flow.engine.max_bw()).sum()
+        };
+        let was_with = |a: PathId, b: PathId| match (was.get(a), was.get(b)) {
+            (Some(a), Some(b)) => a.group == b.group,
+            _ => false,
+        };
+        let kept = |id: PathId| {
+            let now = own.flows().map(|(member, _)| member.path.id);
+            let now = now.filter(|other| detector.same_group(id, *other));
+            let parts = now.map(|part| {
+                rates(&|other| was_with(part, other) && detector.same_group(part, other))
+            });
+            let all = rates(&|other| detector.same_group(id, other));
+            let most = parts.reduce(f64::max).unwrap_or(all);
+            if all > 0.0 {
+                most / all
+            } else {
+                1.0
+            }
+        };
+        for (member, _) in own.flows() {
+            let id = member.path.id;
+            if let Some(flow) = self.changes.get_mut(id) {
+                *flow = kept(id);
+            }
+        }
+        for (id, membership) in self.memberships.iter_mut() {
+            membership.group = detector.group(id);
+            membership.kept *= self.changes.get(id).copied().unwrap_or(1.0);
+        }
+    }
+
+    /// The paths of the own path's group, itself among them.
+    fn members<'a>(
+        &'a self,
+        own: &'a Own<Flow>,
+    ) -> impl Iterator<Item = (&'a PathState, &'a Flow)> {
+        let flows = own.flows().map(|(member, flow)| (member.path, flow));
+        flows.filter(|(path, _)| self.detector.same_group(own.path.id, path.id))
+    }
+
+    /// What the group asks of a path.
+    fn orders(&self, own: &Own<Flow>) -> Orders {
+        let (id, flow) = (own.path.id, &*own.flow);
+        let Some(clock) = self.clocks.get(self.detector.group(id)) else {
+            return Orders::default();
+        };
+        let mut orders = Orders::default();
+        let mut leader = id;
+        let (mut bw, mut weighted, mut others) = (0.0, 0.0, 0);
+        for (path, other) in self.members(own) {
+            let (rate, min_rtt) = (other.engine.max_bw(), other.engine.min_rtt().unwrap_or(0.0));
+            bw += rate;
+            weighted += rate * min_rtt;
+            if path.id != id {
+                others += 1;
+                orders.others_packets += rate * min_rtt / path.mss_bytes as f64;
+                if !other.engine.phase.is_starting() {
+                    leader = leader.min(path.id);
+                }
+            }
+        }
+        if others == 0 {
+            orders.hold = self.another_probes(own);
+            orders.others_packets = 0.0;
+            return orders;
+        }
+        orders.queue_rtt = if bw > 0.0 { weighted / bw } else { 0.0 };
+        orders.less = match clock.delivered() > 0.0 {
+            true => 1.0 - (clock.delivered() / bw).clamp(LEAST_KAPPA, 1.0),
+            false => 0.0,
+        };
+        let late = |since| own.now.saturating_duration_since(since) > LEADER_LATE;
+        orders.probe = clock.probe > flow.probe && clock.ended < clock.probe;
+        orders.hold = leader != id && !clock.since.is_some_and(late);
+        orders.probe_rtt = clock.probe_rtt > flow.probe_rtt && !flow.engine.phase.is_starting();
+        orders.end_probe = clock.ended >= flow.probe && flow.probe > 0;
+        orders
+    }
+
+    /// Whether a path probes of which it is not known yet whether this one shares with it.
+    fn another_probes(&self, own: &Own<Flow>) -> bool {
+        own.flows().any(|(member, other)| {
+            member.path.id != own.path.id
+                && matches!(other.engine.phase, Phase::Refill | Phase::Up)
+                && self.detector.is_open(own.path.id, member.path.id)
+        })
+    }
+
+    /// Takes note of what the group did to the path, and of what the path does to its group.
+    fn after(&mut self, own: &mut Own<Flow>, before: Phase) {
+        let (now, phase) = (own.now, own.flow.engine.phase);
+        let group = self.detector.group(own.path.id);
+        let Some(clock) = self.clocks.get_mut(group) else {
+            return;
+        };
+        if phase == Phase::Refill && before != Phase::Refill {
+            if own.flow.probe >= clock.probe || clock.ended >= clock.probe {
+                clock.begin(now);
+            }
+            own.flow.probe = clock.probe;
+        }
+        if phase == Phase::ProbeRtt && before != Phase::ProbeRtt {
+            // One that begins without being told to tells the others.
+            clock.probe_rtt += u64::from(own.flow.probe_rtt >= clock.probe_rtt);
+            own.flow.probe_rtt = clock.probe_rtt;
+        }
+        let ends = before == Phase::Up && phase != Phase::Up;
+        if ends && own.flow.engine.lost_too_much() && own.flow.probe == clock.probe {
+            clock.ended = clock.probe;
+        }
+    }
+
+    /// What the path delivered in a round trip, if one ended, and the group with it.
+    fn note_rate(&mut self, own: &mut Own<Flow>, total: u64) {
+        let Some(rtt) = own.flow.engine.min_rtt() else {
+            return;
+        };
+        let (since, before) = *own.flow.round.get_or_insert((own.now, total));
+        let secs = own.now.saturating_duration_since(since).as_secs_f64();
+        if secs < rtt.max(0.01) {
+            return;
+        }
+        own.flow.rate = total.saturating_sub(before) as f64 / secs;
+        own.flow.round = Some((own.now, total));
+        let sum: f64 = self.members(own).map(|(_, flow)| flow.rate).sum();
+        if let Some(clock) = self.clocks.get_mut(self.detector.group(own.path.id)) {
+            clock.delivered[0] = clock.delivered[0].max(sum);
+        }
+    }
+}
+
+fn doing(phase: Phase) -> Act {
+    match phase {
+        Phase::Startup => Act::Starts,
+        Phase::Drain | Phase::Up | Phase::ProbeRtt => Act::Acts,
+        Phase::Down | Phase::Cruise | Phase::Refill => Act::Steady,
+    }
+}
+
+impl Controller for SbdBbr {
+    type Flow = Flow;
+
+    fn on_path_added(&mut self, now: Instant, id: PathId) -> Flow {
+        self.detector.add(now, id);
+        self.clocks.insert(id, Clock::default());
+        let alone = Membership {
+            group: id,
+            kept: 1.0,
+        };
+        self.memberships.insert(id, alone);
+        self.changes.insert(id, 1.0);
+        Flow::default()
+    }
+
+    fn on_path_closed(&mut self, now: Instant, id: PathId) {
+        self.detector.remove(now, id);
+        self.clocks.remove(id);
+        self.memberships.remove(id);
+        self.changes.remove(id);
+    }
+
+    fn reads_one_way_delay(&self) -> bool {
+        true
+    }
+
+    fn is_model(&self) -> bool {
+        true
+    }
+
+    fn on_model(
+        &mut self,
+        mut own: Own<Flow>,
+        ack: &Ack,
+        rate: Option<&RateSample>,
+    ) -> Option<Control> {
+        let (now, path) = (own.now, own.path);
+        let before = own.flow.engine.phase;
+        if self.detector.on_ack(now, path, ack, doing(before)) {
+            self.regroup(&own);
+        }
+        let group = self.detector.group(path.id);
+        if let Some(membership) = self.memberships.get_mut(path.id) {
+            let kept = std::mem::replace(&mut membership.kept, 1.0);
+            if kept < 1.0 {
+                own.flow.engine.scale(&self.rules, now, kept);
+                let clock = self.clocks.get(group).copied().unwrap_or_default();
+                own.flow.probe = clock.probe;
+                own.flow.probe_rtt = clock.probe_rtt;
+            }
+        }
+        own.flow.engine.orders = self.orders(&own);
+        let control = own.flow.engine.model(&self.rules, now, path, ack, rate);
+        self.after(&mut own, before);
+        if let Some(rate) = rate {
+            self.note_rate(&mut own, rate.total_bytes);
+        }
+        control
+    }
+
+    fn on_lost(
+        &mut self,
+        mut own: Own<Flow>,
+        loss: &Loss,
+        flight: Option<&Flight>,
+    ) -> Option<Control> {
+        let before = own.flow.engine.phase;
+        let (now, path) = (own.now, own.path);
+        let control = own.flow.engine.lost(&self.rules, now, path, loss, flight);
+        self.after(&mut own, before);
+        control
+    }
+
+    /// Never asked of a model.
+    fn increase(&mut self, _own: Own<Flow>, _ack: &Ack) -> f64 {
+        0.0
+    }
+
+    /// Never asked of a model.
+    fn decrease(&mut self, own: Own<Flow>) -> f64 {
+        own.path.cwnd_bytes as f64
+    }
+
+    fn trace(&self, _paths: &Registry, path: &PathState, flow: &Flow, trace: &mut Trace) {
+        flow.engine.show(self.rules.noise(), trace);
+        trace.push("set_paths", self.detector.group_paths(path.id) as f64);
+        trace.push("shared_llr", self.detector.llr(path.id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::super::CONTROLLERS;
+    use super::*;
+
+    /// One ACK of a packet that was sent a round trip ago, at `rate` bytes/s.
+    fn rated(total: u64, rate: f64) -> RateSample {
+        RateSample {
+            total_bytes: total,
+            prior_bytes: total.saturating_sub((rate * 0.05) as u64),
+            interval: Duration::from_millis(50),
+            newest: Flight {
+                tx_in_flight_bytes: 50_000,
+                packet_bytes: MSS,
+                ..Flight::default()
+            },
+        }
+    }
+
+    #[test]
+    fn who_joins_has_what_the_best_has() {
+        let mut now = Instant::now() + Duration::from_secs(9);
+        let paths = paths(&[(50, 50), (50, 50), (50, 50)]);
+        let mut all = joined(SbdBbr::new(&settings(&ENTRY, "detect=all")), &paths);
+        // They were apart so far.
+        for (id, membership) in all.controller.memberships.iter_mut() {
+            membership.group = id;
+        }
+        let rates = [1e6, 3e6, 2e6];
+        let mut totals = [0; 3];
+        for _ in 0..4 {
+            now += Duration::from_millis(50);
+            for id in 0..3 {
+                totals[id] += (rates[id] * 0.05) as u64;
+                let ack = Ack {
+                    rtt_sample: Some(Duration::from_millis(50)),
+                    acked_bytes: 50_000,
+                    ..ack(now)
+                };
+                let rate = rated(totals[id], rates[id]);
+                all.on_model(now, &paths, PathId(id as u64), &ack, Some(&rate));
+            }
+        }
+        let (before, flow, after) = all.flows.split(PathId(1)).unwrap();
+        let path = paths.get(PathId(1)).unwrap();
+        let own = Own::new(now, path, flow, &paths, [before, after]);
+        all.controller.regroup(&own);
+        for (_, membership) in all.controller.memberships.iter() {
+            close(membership.kept, 0.5);
+            assert_eq!(membership.group, PathId(0));
+        }
+        // Once only: they are one group now.
+        all.controller.regroup(&own);
+        for (_, membership) in all.controller.memberships.iter() {
+            close(membership.kept, 0.5);
+        }
+    }
+
+    #[test]
+    fn the_parameters_of_the_model_are_those_of_bbr() {
+        let find = |name: &str| CONTROLLERS.iter().find(|entry| entry.name == name).unwrap();
+        let (ours, theirs) = (find("sbd-bbr").params, find("uncoupled-bbr").params);
+        assert_eq!(ours[2..], *theirs);
+    }
+}
