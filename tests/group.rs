@@ -505,7 +505,10 @@ fn controllers_that_measure_one_way_delays_ask_for_timestamps() {
         .filter(|entry| Group::new(entry.with_defaults(), Options::default()).reads_one_way_delay())
         .map(|entry| entry.name)
         .collect();
-    assert_eq!(names, ["ledbat", "fledbat", "dc-ledbat", "sbd-cubic", "sbd-bbr"]);
+    assert_eq!(
+        names,
+        ["ledbat", "fledbat", "dc-ledbat", "sbd-cubic", "sbd-bbr"]
+    );
 }
 
 #[test]
