@@ -21,9 +21,7 @@
 //!
 //! | bound                  | why                                                                  |
 //! |------------------------|----------------------------------------------------------------------|
-//! | one in 5 ms, and what  | these bytes are not the path's own, and no window holds them back;   |
-//! | was not used of the    | a sender that begins learns its rate from acknowledgments of a few   |
-//! | last 80 ms             | packets each, which come together: 16 of them are less than a packet |
+//! | one in 5 ms            | these bytes are not the path's own, and no window holds them back    |
 //! | half of its window     | a path that is busy sending data has no room for them                |
 //! | one in 8 both ways     | a dead way back must not silence two paths                           |
 //! | all both ways, if the  | most doubts are unfounded, and a change costs the sender a gap of    |
@@ -41,12 +39,9 @@ use crate::registry::Registry;
 use crate::registry::Rtt;
 use crate::registry::Status;
 
-/// Acknowledgments of one path on another are this far apart in the mean. Those that find a datagram
+/// Acknowledgments of one path on another are at least this far apart. Those that find a datagram
 /// under way ride along.
 pub const SPACING: Duration = Duration::from_millis(5);
-
-/// So many may follow each other at once where none went for as many [`SPACING`]s.
-const BURST: u32 = 16;
 
 /// What a detour must save of the RTT to begin: many times what it may be held back.
 const LEAST_GAIN: Duration = Duration::from_millis(40);
@@ -77,8 +72,8 @@ struct Way {
     ends: Option<Instant>,
     /// The other path is in doubt: they take both meanwhile.
     doubted: bool,
-    /// When all of [`BURST`] may go again.
-    full: Option<Instant>,
+    /// When the last one took it.
+    last: Option<Instant>,
     /// How many did since one took both.
     sent: u32,
     /// When the one that is due may go.
@@ -125,9 +120,7 @@ impl Ways {
                     }
                 };
                 way.doubted = via.health == Health::Suspect;
-                let release = way
-                    .full
-                    .and_then(|full| full.checked_sub((BURST - 1) * self.spacing));
+                let release = way.last.map(|last| last + self.spacing);
                 way.release = release.filter(|release| *release > now);
             }
             None => {
@@ -137,7 +130,7 @@ impl Ways {
                         own: own_rtt,
                         ends: None,
                         doubted: false,
-                        full: None,
+                        last: None,
                         sent: 0,
                         release: None,
                     };
@@ -171,7 +164,7 @@ impl Ways {
         let Some(way) = self.ways.get_mut(own) else {
             return false;
         };
-        way.full = Some(way.full.map_or(now, |full| full.max(now)) + self.spacing);
+        way.last = Some(now);
         way.release = None;
         way.sent += 1;
         let both = way.doubted || way.ends.is_some() || way.sent >= COPIED;
@@ -409,41 +402,22 @@ mod tests {
         let paths = paths(&[20, 600]);
         let mut ways = ways();
         let mut both = 0;
-        for _ in 0..BURST {
-            next(&mut ways, now, &paths);
+        for count in 0..16 {
+            let sent = now + SPACING * count;
+            next(&mut ways, sent, &paths);
             assert_eq!(ways.release(SKY), None);
-            both += u32::from(ways.on_sent(now, SKY));
-        }
-        for count in 1..=16 {
-            let due = now + SPACING * count;
-            next(&mut ways, due - 4 * MS, &paths);
-            assert_eq!(ways.release(SKY), Some(due));
-            ways.on_timer(due - MS);
-            assert_eq!(ways.release(SKY), Some(due));
-            ways.on_timer(due);
+            both += u32::from(ways.on_sent(sent, SKY));
+
+            next(&mut ways, sent + MS, &paths);
+            assert_eq!(ways.release(SKY), Some(sent + SPACING));
+            ways.on_timer(sent + 4 * MS);
+            assert_eq!(ways.release(SKY), Some(sent + SPACING));
+            ways.on_timer(sent + SPACING);
             assert_eq!(ways.release(SKY), None);
-            both += u32::from(ways.on_sent(due, SKY));
         }
-        assert_eq!(both, 4);
+        assert_eq!(both, 2);
         // Who promised to hold nothing back does not.
         assert_eq!(Ways::new(Duration::ZERO).spacing, Duration::ZERO);
-    }
-
-    #[test]
-    fn what_was_not_used_follows_at_once_but_no_more_than_sixteen() {
-        let mut now = Instant::now();
-        let paths = paths(&[20, 600]);
-        let mut ways = ways();
-        for (idle, at_once) in [(0, 16), (3, 3), (16, 16), (1000, 16)] {
-            now += SPACING * idle;
-            for _ in 0..at_once {
-                next(&mut ways, now, &paths);
-                assert_eq!(ways.release(SKY), None);
-                ways.on_sent(now, SKY);
-            }
-            next(&mut ways, now, &paths);
-            assert_eq!(ways.release(SKY), Some(now + SPACING));
-        }
     }
 
     #[test]

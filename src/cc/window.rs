@@ -64,10 +64,8 @@ pub(super) struct PathWindow {
     peak_in_flight_bytes: [u64; 2],
     /// The RTT samples of this round.
     samples: Samples,
-    /// The mean of those of the last round that had any.
-    last_mean: Option<Duration>,
-    /// The way back that the samples are of, and its RTT.
-    way_back: Option<(PathId, Rtt)>,
+    /// The way back that the samples are of, and its least RTT.
+    way_back: Option<(PathId, Duration)>,
     hystart: HyStart,
     pub re_entry: ReEntry,
     /// Of a path that is known from before.
@@ -97,10 +95,6 @@ impl Samples {
         self.count += 1;
     }
 
-    fn mean(&self) -> Option<Duration> {
-        self.sum.checked_div(self.count)
-    }
-
     fn seen(&self, path: &PathState) -> Seen {
         Seen {
             samples: self.count,
@@ -121,7 +115,6 @@ impl PathWindow {
             round_started: None,
             peak_in_flight_bytes: [0; 2],
             samples: Samples::default(),
-            last_mean: None,
             way_back: None,
             hystart: HyStart::default(),
             re_entry: ReEntry::default(),
@@ -154,26 +147,22 @@ impl PathWindow {
     }
 
     /// Acknowledgments take another way back, and the RTT is another. Samples do not compare with
-    /// those before, and the rate that the path had needs another window. It is the same rate on the
-    /// same way out, so it is given at once: packets that wait for slow start leave as a burst, as
-    /// the acknowledgments stayed away for the difference of the two ways.
+    /// those before, and the rate that the path had needs another window: a smaller one at once, a
+    /// larger one by slow start.
     pub fn note_way_back(&mut self, path: &PathState) {
         let Some(rtt) = path.rtt else {
             return;
         };
-        let before = self.way_back.replace((path.way_back, rtt));
-        let Some((_, before)) = before.filter(|(way, _)| *way != path.way_back) else {
+        let before = self.way_back.replace((path.way_back, rtt.min));
+        let Some((_, min)) = before.filter(|(way, _)| *way != path.way_back) else {
             return;
         };
-        // The smoothed RTT has samples of both ways by now, and this round may have none.
-        let mean = self.samples.mean().or(self.last_mean.take());
-        let mean = mean.unwrap_or(before.smoothed);
         self.samples = Samples::default();
         self.hystart = HyStart::default();
         self.long_run = LongRun::default();
         self.begin.on_way_back();
 
-        let ratio = secs(rtt.min) / secs(before.min).max(1e-6);
+        let ratio = secs(rtt.min) / secs(min).max(1e-6);
         let ratio = ratio.clamp(1.0 / MAX_WAY_RATIO, MAX_WAY_RATIO);
         if self.in_slow_start() {
             self.ssthresh_bytes = (ratio * self.ssthresh_bytes).max(self.cwnd_bytes);
@@ -181,13 +170,7 @@ impl PathWindow {
             self.cwnd_bytes *= ratio;
             self.ssthresh_bytes = self.cwnd_bytes;
         } else {
-            // Without the queue that was there, which may be all that the bottleneck has.
-            let [this_round, last_round] = self.peak_in_flight_bytes;
-            let used_bytes = self.cwnd_bytes.min(this_round.max(last_round) as f64);
-            let rate = used_bytes / secs(mean).max(1e-6);
-            let kept_bytes = (rate * secs(rtt.min)).min(ratio * self.cwnd_bytes);
-            self.cwnd_bytes = self.cwnd_bytes.max(kept_bytes);
-            self.ssthresh_bytes = self.cwnd_bytes;
+            self.ssthresh_bytes = ratio * self.cwnd_bytes;
         }
     }
 
@@ -206,7 +189,6 @@ impl PathWindow {
         {
             let first = self.round_started.replace(now).is_none();
             let samples = std::mem::take(&mut self.samples);
-            self.last_mean = samples.mean().or(self.last_mean);
             ended = (!first).then_some(samples);
             self.peak_in_flight_bytes = [0, self.peak_in_flight_bytes[0]];
             self.hystart.on_round();
