@@ -63,7 +63,7 @@ def test_the_whole_list_of_controllers_is_shown(make_nginx):
     # The longest reason there is, and its last name: nothing is cut.
     run = make_nginx(start=False, server="quic_congestion_control warp;").test()
     assert run.returncode != 0
-    assert "mpmtp, dc-ledbat in " in run.stderr
+    assert "sbd-cubic, sbd-bbr in " in run.stderr
     # The longest list of parameters.
     run = make_nginx(start=False, server="quic_congestion_control dc-ledbat:warp=9;").test()
     assert "margin_part=0.05 (0 to 1) in " in run.stderr
