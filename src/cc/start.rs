@@ -75,8 +75,8 @@ pub const SSTHRESH: Param = Param::packets(
 /// ([`Options::min_window_packets`](super::Options::min_window_packets)).
 ///
 /// A path that others outweigh by far grows by nothing that counts, so that one loss leaves it at
-/// its least for good; two packets that wait for each other's round trip do not fill even a link of
-/// a BDP of one. Three do. BBR keeps four.
+/// its least for good. Two packets carried 72 % of a link whose BDP is less than two of them
+/// (docs/beyond.md, the client that returns): acknowledgments are not back at once. BBR keeps four.
 pub const MIN_WINDOW: Param = Param::packets(
     "min-window",
     [2.0, 3.0, 16.0],

@@ -7,15 +7,10 @@ use super::status::OriginReport;
 use super::status::PathReport;
 use super::status::Report;
 
-/// A metric of each path: its name, kind and explanation, and what it is.
-type OfPath = (
-    &'static str,
-    &'static str,
-    &'static str,
-    fn(&PathReport) -> f64,
-);
+/// Name, kind and explanation of a metric, and what it is of a `T`.
+type Metric<T> = (&'static str, &'static str, &'static str, fn(&T) -> f64);
 
-const OF_PATHS: [OfPath; 6] = [
+const OF_PATHS: [Metric<PathReport>; 6] = [
     (
         "mpq_proxy_path_received_bytes_total",
         "counter",
@@ -54,15 +49,7 @@ const OF_PATHS: [OfPath; 6] = [
     ),
 ];
 
-/// A metric of each origin.
-type OfOrigin = (
-    &'static str,
-    &'static str,
-    &'static str,
-    fn(&OriginReport) -> f64,
-);
-
-const OF_ORIGINS: [OfOrigin; 4] = [
+const OF_ORIGINS: [Metric<OriginReport>; 4] = [
     (
         "mpq_proxy_connected",
         "gauge",
