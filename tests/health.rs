@@ -477,6 +477,25 @@ fn a_returning_path_that_falls_silent_fails_again() {
 }
 
 #[test]
+fn lost_packets_are_no_outages() {
+    let mut scene = Scene::new(&[(20, 1.25), (50, 2.5)]);
+    // Time after time two probe timeouts fail the path and it answers the first probe: it is held for 200 ms.
+    for at_ms in (0..20_000).step_by(1000) {
+        scene.run_to(at_ms);
+        let now = scene.at(at_ms);
+        scene.monitor.on_pto(now, &mut scene.paths, PathId(0), 2);
+        scene.collect();
+        assert_eq!(scene.health(0), Health::Failed);
+        for sent_ms in [50, 120, 190, 250] {
+            scene.run_to(at_ms + sent_ms + 20);
+            scene.ack(0, at_ms + sent_ms, 0);
+        }
+        scene.run_to(at_ms + 270);
+        assert_eq!(scene.health(0), Health::Healthy, "{at_ms}");
+    }
+}
+
+#[test]
 fn a_returning_path_is_not_taken_back_unanswered() {
     let mut scene = Scene::new(&[(20, 1.25), (50, 2.5)]);
     scene

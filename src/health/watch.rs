@@ -26,6 +26,11 @@ pub(super) fn srtt(path: &PathState) -> Duration {
     path.rtt.map_or(INITIAL_RTT, |rtt| rtt.smoothed)
 }
 
+/// Whether missing acks mean something.
+fn is_busy(path: &PathState) -> bool {
+    path.in_flight_bytes >= CLOCKED_PACKETS * path.mss_bytes
+}
+
 /// P = srtt + max(4 rttvar, 1 ms) + max_ack_delay (RFC 9002, section 6.2.1), without back-off.
 pub(super) fn probe_timeout(path: &PathState, params: &Params) -> Duration {
     let var = path.rtt.map_or(INITIAL_RTT / 2, |rtt| rtt.var);
@@ -72,6 +77,10 @@ pub(super) struct Watch {
     pub(super) failed_at: Instant,
     failed_p: Duration,
     failed_for: Duration,
+    /// The last failure came soon after the one before.
+    flapped: bool,
+    /// When it last failed while it carried data, more was in flight than is lost by chance.
+    was_busy: bool,
     /// When the path last came back from a failure.
     returned_at: Option<Instant>,
     /// How long a recovering path is held back.
@@ -95,6 +104,8 @@ impl Watch {
             failed_at: now,
             failed_p: Duration::ZERO,
             failed_for: Duration::ZERO,
+            flapped: false,
+            was_busy: false,
             returned_at: None,
             hold: params.min_hold,
         }
@@ -120,8 +131,7 @@ impl Watch {
         let sent = path.oldest_unacked_eliciting_sent?;
         let p = probe_timeout(path, params);
 
-        let busy = path.in_flight_bytes >= CLOCKED_PACKETS * path.mss_bytes;
-        let Some(gap_bound) = self.clock.gap_bound().filter(|_| busy) else {
+        let Some(gap_bound) = self.clock.gap_bound().filter(|_| is_busy(path)) else {
             return Some(from + p);
         };
         // A gap counts from when the oldest packet's ack could be back: a sender that resumes is
@@ -173,19 +183,19 @@ impl Watch {
         self.probe_interval = 2 * p;
     }
 
-    /// Fails the path. Repeated failures lengthen the hold time of the next return.
+    /// Fails the path.
     pub(super) fn fail(&mut self, now: Instant, path: &PathState, params: &Params) {
         let p = probe_timeout(path, params);
         let clean_for = match (self.health, self.returned_at) {
             (Health::Recovering, _) => Some(Duration::ZERO),
             (_, returned_at) => returned_at.map(|at| now.saturating_duration_since(at)),
         };
-        match clean_for {
-            Some(clean_for) if clean_for <= params.flap_window => {
-                self.hold = (2 * self.hold).min(params.max_hold);
-            }
-            Some(clean_for) if clean_for >= params.clean_after => self.hold = params.min_hold,
-            _ => (),
+        self.flapped = clean_for.is_some_and(|clean_for| clean_for <= params.flap_window);
+        if clean_for.is_some_and(|clean_for| clean_for >= params.clean_after) {
+            self.hold = params.min_hold;
+        }
+        if self.health != Health::Recovering {
+            self.was_busy = is_busy(path);
         }
         self.enter(now, Health::Failed);
         self.clock = AckClock::default();
@@ -202,10 +212,14 @@ impl Watch {
         self.probe_interval = (2 * self.probe_interval).min(max);
     }
 
-    /// A failed path answered.
+    /// A failed path answered. Repeated outages lengthen the time for which it is held back; where the first probe
+    /// or the second is answered and little was in flight, packets were merely lost.
     pub(super) fn recover(&mut self, now: Instant, path: &PathState, params: &Params) {
         self.enter(now, Health::Recovering);
         self.failed_for = now.saturating_duration_since(self.failed_at);
+        if self.flapped && (self.link_down || self.was_busy || self.failed_long()) {
+            self.hold = (2 * self.hold).min(params.max_hold);
+        }
         self.link_down = false;
         self.acked_probes = 0;
         self.answered(now, path, params);
@@ -227,6 +241,10 @@ impl Watch {
         });
     }
 
+    fn failed_long(&self) -> bool {
+        self.failed_for > RTT_RESTART * self.failed_p
+    }
+
     /// A probe of a recovering path goes out; it has P to be answered.
     pub(super) fn probe_recovering(&mut self, now: Instant, path: &PathState, params: &Params) {
         self.unanswered_probes = 1;
@@ -238,6 +256,6 @@ impl Watch {
         self.enter(now, Health::Healthy);
         self.returned_at = Some(now);
         self.next_probe = None;
-        self.failed_for > RTT_RESTART * self.failed_p
+        self.failed_long()
     }
 }
