@@ -285,6 +285,7 @@ ngx_quic_writable_stream(ngx_connection_t *c, uint64_t id)
 
     if (qs->buffer) {
         (void) ngx_quic_flush_uni(qc, qs);
+        ngx_quic_post_push(qc);
         return;
     }
 
@@ -701,7 +702,7 @@ ngx_quic_stream_cleanup_handler(void *data)
 
     qs->connection = NULL;
 
-    if (qs->is_blocked) {
+    if (qs->is_blocked || qs->is_buffered) {
         ngx_queue_remove(&qs->blocked);
     }
 
