@@ -14,7 +14,8 @@
 #include <ngx_event_quic_connection.h>
 
 
-/* for instructions of HTTP/3 that wait for a window */
+/* for instructions of HTTP/3 until output, and that wait for a window */
+#define NGX_QUIC_UNI_BUFFER_MIN   256
 #define NGX_QUIC_UNI_BUFFER_SIZE  4096
 
 /* short buffers that quiche is given in one call */
@@ -29,6 +30,8 @@ static ssize_t ngx_quic_stream_send_uni(ngx_connection_t *c, u_char *buf,
     size_t size);
 static ngx_chain_t *ngx_quic_stream_send_chain(ngx_connection_t *c,
     ngx_chain_t *in, off_t limit);
+static ngx_buf_t *ngx_quic_uni_buffer(ngx_connection_t *c,
+    ngx_quic_stream_t *qs, size_t size);
 static ngx_int_t ngx_quic_gather(ngx_chain_t *in, off_t limit, u_char **data,
     size_t *size, bool *fin);
 static void ngx_quic_block_stream(ngx_quic_connection_t *qc,
@@ -172,27 +175,9 @@ ngx_quic_stream_send_uni(ngx_connection_t *c, u_char *buf, size_t size)
         return NGX_ERROR;
     }
 
-    b = qs->buffer;
+    b = ngx_quic_uni_buffer(c, qs, size);
 
     if (b == NULL) {
-        b = ngx_create_temp_buf(c->pool, NGX_QUIC_UNI_BUFFER_SIZE);
-        if (b == NULL) {
-            return NGX_ERROR;
-        }
-
-        qs->buffer = b;
-    }
-
-    if ((size_t) (b->end - b->last) < size
-        && ngx_quic_flush_uni(qc, qs) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    if ((size_t) (b->end - b->last) < size) {
-        ngx_log_error(NGX_LOG_INFO, c->log, 0,
-                      "quic client does not read stream id:0x%xL", qs->id);
-        c->write->error = 1;
         return NGX_ERROR;
     }
 
@@ -208,6 +193,57 @@ ngx_quic_stream_send_uni(ngx_connection_t *c, u_char *buf, size_t size)
     }
 
     return size;
+}
+
+
+/* with room for so much more, or NULL if the client does not read */
+
+static ngx_buf_t *
+ngx_quic_uni_buffer(ngx_connection_t *c, ngx_quic_stream_t *qs, size_t size)
+{
+    ngx_buf_t  *b, *old;
+
+    old = qs->buffer;
+
+    if (old && (size_t) (old->end - old->last) >= size) {
+        return old;
+    }
+
+    if (old
+        && ngx_quic_flush_uni(ngx_quic_get_connection(qs->parent), qs)
+           != NGX_OK)
+    {
+        return NULL;
+    }
+
+    if (old && (size_t) (old->end - old->last) >= size) {
+        return old;
+    }
+
+    if (old == NULL && size <= NGX_QUIC_UNI_BUFFER_MIN) {
+        qs->buffer = ngx_create_temp_buf(c->pool, NGX_QUIC_UNI_BUFFER_MIN);
+        return qs->buffer;
+    }
+
+    if ((old ? old->last - old->pos : 0) + size > NGX_QUIC_UNI_BUFFER_SIZE) {
+        ngx_log_error(NGX_LOG_INFO, c->log, 0,
+                      "quic client does not read stream id:0x%xL", qs->id);
+        c->write->error = 1;
+        return NULL;
+    }
+
+    b = ngx_create_temp_buf(c->pool, NGX_QUIC_UNI_BUFFER_SIZE);
+    if (b == NULL) {
+        return NULL;
+    }
+
+    if (old) {
+        b->last = ngx_cpymem(b->last, old->pos, old->last - old->pos);
+    }
+
+    qs->buffer = b;
+
+    return b;
 }
 
 
