@@ -13,15 +13,18 @@ use std::ptr::null_mut;
 /// Sizes are rounded up to a multiple of this many octets up to `SHORT`, which is also the alignment of all blocks.
 const SHORT_STEP: usize = 16;
 const SHORT: usize = 1024;
-/// The same for larger ones.
+/// The same for larger ones, but that the last list ends here: a piece of 4,096 octets, as bodies are buffered in, and
+/// its two counters.
 const LONG_STEP: usize = 512;
-const LONG: usize = 4096;
+const LONG: usize = 4096 + 16;
 
 const SHORT_LISTS: usize = SHORT / SHORT_STEP;
-const LISTS: usize = SHORT_LISTS + (LONG - SHORT) / LONG_STEP;
+const LISTS: usize = SHORT_LISTS + (LONG - SHORT).div_ceil(LONG_STEP);
 
 /// What a list may hold, in octets: blocks of a hundred requests at once, mostly.
 const LIMIT: usize = 64 * 1024;
+/// The same for the last list: acknowledgments free many pieces at once.
+const LAST_LIMIT: usize = 512 * 1024;
 
 #[derive(Clone, Copy)]
 struct List {
@@ -58,7 +61,8 @@ fn list_of(layout: Layout) -> Option<(usize, usize)> {
         Some((steps - 1, steps * SHORT_STEP))
     } else {
         let steps = (size - SHORT).div_ceil(LONG_STEP);
-        Some((SHORT_LISTS + steps - 1, SHORT + steps * LONG_STEP))
+        let size = (SHORT + steps * LONG_STEP).min(LONG);
+        Some((SHORT_LISTS + steps - 1, size))
     }
 }
 
@@ -97,7 +101,8 @@ unsafe impl GlobalAlloc for Cached {
 
         FREED.with(|lists| {
             let list = &mut (*lists.get())[index];
-            if list.len * size >= LIMIT {
+            let limit = if size == LONG { LAST_LIMIT } else { LIMIT };
+            if list.len * size >= limit {
                 return System.dealloc(ptr, block(size));
             }
             *(ptr as *mut *mut u8) = list.head;
@@ -200,7 +205,7 @@ mod tests {
             *ptr = 1;
             let mut size = 1;
             // Within a list, from one to the next, past all of them, and back.
-            for new in [9, 16, 17, 1000, 1025, 4096, 4097, 100_000, 5000, 4000, 20] {
+            for new in [9, 16, 17, 1000, 1025, 4112, 4113, 100_000, 5000, 4000, 20] {
                 ptr = Cached.realloc(ptr, layout(size), new);
                 for i in size..new {
                     *ptr.add(i) = (i % 251) as u8;
