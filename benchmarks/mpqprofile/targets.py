@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mpqprofile import nginx
-from mpqprofile.nginx import Load
+from . import loopback, nginx
+from .nginx import Load
 
 MULTIPATH = "quic_multipath on;"
 
@@ -34,8 +34,6 @@ def _nginx(few, many, count, is_stock):
 
 def _loopback(is_stock):
     def run(programs):
-        # Only here: the name is that of a module of the other benchmarks, too.
-        from mpqprofile import loopback
         return loopback.profile(programs.stock if is_stock else programs.patched, programs.out, 20_000_000, 60_000_000)
     return run
 
