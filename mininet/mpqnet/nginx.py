@@ -62,6 +62,8 @@ class Nginx:
     def __init__(self, node, program, folder, root, addresses, options=""):
         self.node, self.program, self.folder, self.addresses = node, program, Path(folder), addresses
         self.child = self.worker = None
+        # What is put before the program, such as valgrind.
+        self.wrapper = []
         self.folder.mkdir(parents=True, exist_ok=True)
         make_certificate(self.folder.parent)
         listens = " ".join(f"listen {address} quic reuseport {BUFFERS};" for address in addresses)
@@ -73,7 +75,7 @@ class Nginx:
     def __enter__(self):
         self._log = open(self.folder / "stderr.log", "wb")
         self.child = process.start(
-            self.node, [self.program, "-p", self.folder, "-c", self.folder / "nginx.conf",
+            self.node, [*self.wrapper, self.program, "-p", self.folder, "-c", self.folder / "nginx.conf",
                         "-e", self.folder / "error.log"],
             stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log)
         try:

@@ -4,6 +4,7 @@
 //! What has panicked is not touched again: it is closed for nginx, and its memory is never freed, since nobody knows
 //! what it looks like inside.
 
+mod cache;
 mod cmcd;
 mod returning;
 
@@ -15,6 +16,9 @@ use std::panic::catch_unwind;
 use std::panic::AssertUnwindSafe;
 
 pub use quiche;
+
+#[global_allocator]
+static ALLOCATOR: cache::Cached = cache::Cached;
 
 /// As `QUICHE_ERR_INVALID_STATE` and `QUICHE_ERR_DONE` of `quiche.h`.
 const INVALID_STATE: isize = -6;

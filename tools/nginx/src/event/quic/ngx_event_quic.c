@@ -108,6 +108,7 @@ ngx_quic_create_connection(ngx_connection_t *c, ngx_quic_conf_t *conf,
     ngx_queue_init(&qc->closed);
     ngx_queue_init(&qc->free_streams);
     ngx_queue_init(&qc->blocked);
+    ngx_queue_init(&qc->buffered);
 
     ngx_rbtree_init(&qc->streams, &qc->sentinel, ngx_quic_rbtree_insert_stream);
 
@@ -373,6 +374,7 @@ ngx_quic_push_handler(ngx_event_t *ev)
         }
     }
 
+    ngx_quic_flush_unis(qc);
     ngx_quic_output(c);
 
     if (qc->pending && !qc->push.timer_set) {

@@ -119,7 +119,7 @@ struct ngx_quic_stream_s {
     ngx_rbtree_node_t              node;
     ngx_queue_t                    queue;
     ngx_connection_t              *parent;
-    ngx_queue_t                    blocked;      /* in the connection's queue */
+    ngx_queue_t                    blocked;      /* in one of the connection */
     ngx_connection_t              *connection;   /* NULL once nginx closed it */
     uint64_t                       id;
     ngx_buf_t                     *buffer;       /* of our unidirectional ones */
@@ -130,6 +130,7 @@ struct ngx_quic_stream_s {
     unsigned                       send_fin:1;   /* the FIN was written */
     unsigned                       send_reset:1;
     unsigned                       is_blocked:1; /* by stream_buffer_size */
+    unsigned                       is_buffered:1; /* not given to quiche yet */
 };
 
 

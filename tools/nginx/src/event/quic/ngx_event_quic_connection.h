@@ -215,6 +215,7 @@ struct ngx_quic_connection_s {
     ngx_queue_t                   closed;      /* closed by nginx, not yet sent */
     ngx_queue_t                   free_streams;
     ngx_queue_t                   blocked;     /* with full buffers */
+    ngx_queue_t                   buffered;    /* ours, with instructions */
     ngx_uint_t                    nactive;     /* not cancelable, not closed */
     uint64_t                      client_bidi; /* the next IDs, by kind, as */
     uint64_t                      client_uni;  /* counted by RFC 9000, 2.1 */
@@ -304,6 +305,7 @@ ngx_int_t ngx_quic_streams_done(ngx_quic_connection_t *qc);
 /* ngx_event_quic_stream_io.c */
 void ngx_quic_set_stream_io(ngx_connection_t *sc);
 ngx_int_t ngx_quic_flush_uni(ngx_quic_connection_t *qc, ngx_quic_stream_t *qs);
+void ngx_quic_flush_unis(ngx_quic_connection_t *qc);
 void ngx_quic_wake_streams(ngx_quic_connection_t *qc);
 
 /* ngx_event_quic_connid.c */

@@ -17,6 +17,9 @@
 /* after a panic the others fail, and is_closed() returns true */
 bool ngx_quic_conn_has_panicked(quiche_conn *conn);
 
+/* of tools/nginx/staticlib/cache.rs: freed, and in use for the C library */
+size_t ngx_quic_freed_bytes(void);
+
 ssize_t ngx_quic_guarded_conn_recv(quiche_conn *conn, uint8_t *buf, size_t len,
     const quiche_recv_info *info);
 ssize_t ngx_quic_guarded_conn_send(quiche_conn *conn, uint8_t *out, size_t len,

@@ -243,7 +243,7 @@ ngx_quic_update_status(void)
 
 #if (NGX_QUIC_HEAP)
     heap = mallinfo2();
-    st->heap = heap.uordblks + heap.hblkhd;
+    st->heap = heap.uordblks + heap.hblkhd - ngx_quic_freed_bytes();
 #endif
 
     st->nconnections = n;

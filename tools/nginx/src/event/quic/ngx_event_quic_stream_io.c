@@ -14,8 +14,12 @@
 #include <ngx_event_quic_connection.h>
 
 
-/* for instructions of HTTP/3 that wait for a window */
+/* for instructions of HTTP/3 until output, and that wait for a window */
+#define NGX_QUIC_UNI_BUFFER_MIN   256
 #define NGX_QUIC_UNI_BUFFER_SIZE  4096
+
+/* short buffers that quiche is given in one call */
+#define NGX_QUIC_GATHER_SIZE      4096
 
 
 static ssize_t ngx_quic_stream_recv(ngx_connection_t *c, u_char *buf,
@@ -26,6 +30,10 @@ static ssize_t ngx_quic_stream_send_uni(ngx_connection_t *c, u_char *buf,
     size_t size);
 static ngx_chain_t *ngx_quic_stream_send_chain(ngx_connection_t *c,
     ngx_chain_t *in, off_t limit);
+static ngx_buf_t *ngx_quic_uni_buffer(ngx_connection_t *c,
+    ngx_quic_stream_t *qs, size_t size);
+static ngx_int_t ngx_quic_gather(ngx_chain_t *in, off_t limit, u_char **data,
+    size_t *size, bool *fin);
 static void ngx_quic_block_stream(ngx_quic_connection_t *qc,
     ngx_quic_stream_t *qs);
 
@@ -162,33 +170,101 @@ ngx_quic_stream_send_uni(ngx_connection_t *c, u_char *buf, size_t size)
         return size;
     }
 
-    if (qs->send_fin || qs->send_reset) {
+    if (qs->send_fin || qs->send_reset || c->write->error) {
         c->write->error = 1;
         return NGX_ERROR;
     }
 
-    b = qs->buffer;
+    b = ngx_quic_uni_buffer(c, qs, size);
 
     if (b == NULL) {
-        b = ngx_create_temp_buf(c->pool, NGX_QUIC_UNI_BUFFER_SIZE);
-        if (b == NULL) {
-            return NGX_ERROR;
-        }
-
-        qs->buffer = b;
-    }
-
-    if ((size_t) (b->end - b->last) < size) {
-        ngx_log_error(NGX_LOG_INFO, c->log, 0,
-                      "quic client does not read stream id:0x%xL", qs->id);
-        c->write->error = 1;
         return NGX_ERROR;
     }
 
     b->last = ngx_cpymem(b->last, buf, size);
     c->sent += size;
 
-    return ngx_quic_flush_uni(qc, qs) == NGX_OK ? (ssize_t) size : NGX_ERROR;
+    /* with what the requests before the next output add */
+
+    if (!qs->is_buffered) {
+        qs->is_buffered = 1;
+        ngx_queue_insert_tail(&qc->buffered, &qs->blocked);
+        ngx_quic_post_push(qc);
+    }
+
+    return size;
+}
+
+
+/* with room for so much more, or NULL if the client does not read */
+
+static ngx_buf_t *
+ngx_quic_uni_buffer(ngx_connection_t *c, ngx_quic_stream_t *qs, size_t size)
+{
+    ngx_buf_t  *b, *old;
+
+    old = qs->buffer;
+
+    if (old && (size_t) (old->end - old->last) >= size) {
+        return old;
+    }
+
+    if (old
+        && ngx_quic_flush_uni(ngx_quic_get_connection(qs->parent), qs)
+           != NGX_OK)
+    {
+        return NULL;
+    }
+
+    if (old && (size_t) (old->end - old->last) >= size) {
+        return old;
+    }
+
+    if (old == NULL && size <= NGX_QUIC_UNI_BUFFER_MIN) {
+        qs->buffer = ngx_create_temp_buf(c->pool, NGX_QUIC_UNI_BUFFER_MIN);
+        return qs->buffer;
+    }
+
+    if ((old ? old->last - old->pos : 0) + size > NGX_QUIC_UNI_BUFFER_SIZE) {
+        ngx_log_error(NGX_LOG_INFO, c->log, 0,
+                      "quic client does not read stream id:0x%xL", qs->id);
+        c->write->error = 1;
+        return NULL;
+    }
+
+    b = ngx_create_temp_buf(c->pool, NGX_QUIC_UNI_BUFFER_SIZE);
+    if (b == NULL) {
+        return NULL;
+    }
+
+    if (old) {
+        b->last = ngx_cpymem(b->last, old->pos, old->last - old->pos);
+    }
+
+    qs->buffer = b;
+
+    return b;
+}
+
+
+/* before output */
+
+void
+ngx_quic_flush_unis(ngx_quic_connection_t *qc)
+{
+    ngx_queue_t        *q;
+    ngx_quic_stream_t  *qs;
+
+    while (!ngx_queue_empty(&qc->buffered)) {
+        q = ngx_queue_head(&qc->buffered);
+        qs = ngx_queue_data(q, ngx_quic_stream_t, blocked);
+
+        ngx_queue_remove(q);
+        qs->is_buffered = 0;
+
+        /* an error is for the next call to find */
+        (void) ngx_quic_flush_uni(qc, qs);
+    }
 }
 
 
@@ -222,8 +298,6 @@ ngx_quic_flush_uni(ngx_quic_connection_t *qc, ngx_quic_stream_t *qs)
     b->last = b->start + (b->last - b->pos - n);
     b->pos = b->start;
 
-    ngx_quic_post_push(qc);
-
     return NGX_OK;
 }
 
@@ -231,11 +305,12 @@ ngx_quic_flush_uni(ngx_quic_connection_t *qc, ngx_quic_stream_t *qs)
 static ngx_chain_t *
 ngx_quic_stream_send_chain(ngx_connection_t *c, ngx_chain_t *in, off_t limit)
 {
+    bool                    fin;
     off_t                   total, room;
     size_t                  size;
+    u_char                 *data;
     ssize_t                 n;
     uint64_t                code;
-    ngx_buf_t              *b;
     ngx_event_t            *wev;
     ngx_quic_stream_t      *qs;
     ngx_quic_connection_t  *qc;
@@ -268,34 +343,20 @@ ngx_quic_stream_send_chain(ngx_connection_t *c, ngx_chain_t *in, off_t limit)
 
     total = 0;
 
-    for ( /* void */ ; in; in = in->next) {
-        b = in->buf;
+    for ( ;; ) {
 
-        if (ngx_buf_special(b)) {
-            continue;
-        }
-
-        if (!ngx_buf_in_memory(b)) {
+        if (ngx_quic_gather(in, limit - total, &data, &size, &fin) != NGX_OK) {
             ngx_log_error(NGX_LOG_ALERT, c->log, 0,
                           "quic buffer is not in memory");
             wev->error = 1;
             return NGX_CHAIN_ERROR;
         }
 
-        size = b->last - b->pos;
-
-        if (size == 0) {
-            continue;
-        }
-
-        if (total == limit) {
+        if (size == 0 && !fin) {
             break;
         }
 
-        size = (size_t) ngx_min((off_t) size, limit - total);
-
-        n = quiche_conn_stream_send(qc->conn, qs->id, b->pos, size, false,
-                                    &code);
+        n = quiche_conn_stream_send(qc->conn, qs->id, data, size, fin, &code);
 
         if (n == QUICHE_ERR_DONE) {
             wev->ready = 0;
@@ -314,7 +375,7 @@ ngx_quic_stream_send_chain(ngx_connection_t *c, ngx_chain_t *in, off_t limit)
             return NGX_CHAIN_ERROR;
         }
 
-        b->pos += n;
+        in = ngx_chain_update_sent(in, n);
         c->sent += n;
         total += n;
 
@@ -323,21 +384,104 @@ ngx_quic_stream_send_chain(ngx_connection_t *c, ngx_chain_t *in, off_t limit)
             break;
         }
 
-        if (b->pos < b->last) {
+        if (fin) {
+            qs->send_fin = 1;
             break;
         }
+    }
+
+    /* a flush is done when what is before it is */
+
+    while (in && (ngx_buf_special(in->buf) || ngx_buf_size(in->buf) == 0)) {
+        in = in->next;
     }
 
     if (total == room) {
         ngx_quic_block_stream(qc, qs);
     }
 
-    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, c->log, 0,
-                   "quic stream id:0x%xL send_chain: %O", qs->id, total);
+    ngx_log_debug3(NGX_LOG_DEBUG_EVENT, c->log, 0,
+                   "quic stream id:0x%xL send_chain: %O fin:%d",
+                   qs->id, total, (int) qs->send_fin);
 
     ngx_quic_post_push(qc);
 
     return in;
+}
+
+
+/*
+ * What quiche is given next, up to the limit: short buffers together, since a
+ * call costs more than their copy, and the end of the stream with the last.
+ */
+
+static ngx_int_t
+ngx_quic_gather(ngx_chain_t *in, off_t limit, u_char **data, size_t *size,
+    bool *fin)
+{
+    size_t      len;
+    u_char     *p;
+    ngx_buf_t  *b;
+
+    static u_char  buf[NGX_QUIC_GATHER_SIZE];
+
+    *data = NULL;
+    *size = 0;
+    *fin = false;
+
+    p = buf;
+
+    for ( /* void */ ; in; in = in->next) {
+        b = in->buf;
+
+        len = 0;
+
+        if (!ngx_buf_special(b)) {
+
+            if (!ngx_buf_in_memory(b)) {
+                return NGX_ERROR;
+            }
+
+            len = b->last - b->pos;
+        }
+
+        if (len) {
+
+            if (limit == 0) {
+                break;
+            }
+
+            if (*size == 0
+                && (in->next == NULL
+                    || (off_t) len > limit
+                    || len > NGX_QUIC_GATHER_SIZE / 2))
+            {
+                *data = b->pos;
+                *size = (size_t) ngx_min((off_t) len, limit);
+                *fin = (b->last_buf && *size == len);
+                break;
+            }
+
+            if ((off_t) len > limit
+                || len > (size_t) (buf + NGX_QUIC_GATHER_SIZE - p))
+            {
+                break;
+            }
+
+            p = ngx_cpymem(p, b->pos, len);
+            limit -= len;
+
+            *data = buf;
+            *size = p - buf;
+        }
+
+        if (b->last_buf) {
+            *fin = true;
+            break;
+        }
+    }
+
+    return NGX_OK;
 }
 
 
@@ -426,6 +570,8 @@ ngx_quic_shutdown_stream(ngx_connection_t *c, int how)
     if ((how == NGX_RDWR_SHUTDOWN || how == NGX_WRITE_SHUTDOWN)
         && !qs->send_fin && !qs->send_reset)
     {
+        (void) ngx_quic_flush_uni(qc, qs);
+
         qs->send_fin = 1;
 
         /* needs no room in a window */

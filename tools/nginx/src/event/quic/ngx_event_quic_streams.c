@@ -17,6 +17,13 @@
 
 #define NGX_QUIC_DEFAULT_URGENCY  127
 
+/*
+ * Most of an idle connection would be pools of its five streams that are not
+ * for requests, with nginx's 16k each. Requests have pools of their own.
+ */
+#define NGX_QUIC_UNI_POOL_SIZE    1024
+#define NGX_QUIC_BIDI_POOL_SIZE   2048
+
 /* how many closed streams are looked at while others are active */
 #define NGX_QUIC_CLOSED_PER_UPDATE  16
 
@@ -285,6 +292,7 @@ ngx_quic_writable_stream(ngx_connection_t *c, uint64_t id)
 
     if (qs->buffer) {
         (void) ngx_quic_flush_uni(qc, qs);
+        ngx_quic_post_push(qc);
         return;
     }
 
@@ -521,7 +529,9 @@ ngx_quic_create_stream(ngx_connection_t *c, uint64_t id)
 
     reusable = c->reusable;
 
-    pool = ngx_create_pool(NGX_DEFAULT_POOL_SIZE, c->log);
+    pool = ngx_create_pool((id & NGX_QUIC_STREAM_UNIDIRECTIONAL)
+                           ? NGX_QUIC_UNI_POOL_SIZE : NGX_QUIC_BIDI_POOL_SIZE,
+                           c->log);
     if (pool == NULL) {
         goto failed;
     }
@@ -701,7 +711,7 @@ ngx_quic_stream_cleanup_handler(void *data)
 
     qs->connection = NULL;
 
-    if (qs->is_blocked) {
+    if (qs->is_blocked || qs->is_buffered) {
         ngx_queue_remove(&qs->blocked);
     }
 
