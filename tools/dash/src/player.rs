@@ -19,11 +19,11 @@ use std::time::{Duration, Instant};
 use mpq_cmcd::{Cmcd, Object};
 use url::Url;
 
-use crate::abr::{should_abandon, Decision, Download, Rule, Situation};
+use crate::abr::{should_abandon, Arrival, Decision, Download, Rule, Situation};
 use crate::buffer::{Buffer, State};
 use crate::isobmff::{check_start, CHECKED_BYTES};
 use crate::mpd::{ByteRange, MediaKind, Presentation, Representation, Resource};
-use crate::throughput::Throughput;
+use crate::throughput::{Carried, Throughput};
 
 /// Largest segment index that is kept in memory, bytes.
 const MAX_INDEX_BYTES: u64 = 4 << 20;
@@ -185,6 +185,8 @@ pub struct FetchedSegment {
 struct Pending {
     fetch: Fetch,
     sent_at: Duration,
+    /// What the connection had carried until then.
+    carried: Carried,
     received_bytes: u64,
 }
 
@@ -290,11 +292,6 @@ impl Player {
     /// Video segments so far, in order.
     pub fn segments(&self) -> &[FetchedSegment] {
         &self.segments
-    }
-
-    /// Name of the adaptation rule.
-    pub fn rule_name(&self) -> String {
-        self.rule.name()
     }
 
     /// The connection's estimated throughput, bit/s.
@@ -505,12 +502,13 @@ impl Player {
             cmcd,
             next_object,
         };
+        self.throughput.on_request(now);
         track.pending = Some(Pending {
             fetch: fetch.clone(),
             sent_at: now,
+            carried: self.throughput.carried(),
             received_bytes: 0,
         });
-        self.throughput.on_request(now);
         TrackAction::Fetch(Box::new(fetch))
     }
 
@@ -708,6 +706,12 @@ impl Player {
         let media = (start, start + segment.duration);
         self.buffer.push(now, kind, media, is_last);
         if kind == MediaKind::Video {
+            self.rule.on_segment(&Arrival {
+                level,
+                duration: segment.duration,
+                took: now.saturating_sub(pending.sent_at),
+                throughput_bps: self.throughput.carried().rate_since(&pending.carried),
+            });
             self.segments.push(FetchedSegment {
                 index: global_index,
                 level,

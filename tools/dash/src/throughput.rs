@@ -25,11 +25,39 @@ pub struct Throughput {
     /// Not yet part of a sample.
     pending_bytes: u64,
     pending_busy: Duration,
+    /// Since the beginning of the session.
+    total: Carried,
     fast: Ewma,
     slow: Ewma,
 }
 
+/// What a connection carried, and the busy time that it took.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Carried {
+    /// Bytes of bodies.
+    pub bytes: u64,
+    /// Time in which at least one request was outstanding.
+    pub busy: Duration,
+}
+
+impl Carried {
+    /// The rate since an earlier moment, bit/s; 0 if no busy time passed.
+    pub fn rate_since(&self, earlier: &Carried) -> f64 {
+        let seconds = self.busy.saturating_sub(earlier.busy).as_secs_f64();
+        let bytes = self.bytes.saturating_sub(earlier.bytes);
+        match seconds > 0.0 {
+            true => bytes as f64 * 8.0 / seconds,
+            false => 0.0,
+        }
+    }
+}
+
 impl Throughput {
+    /// What was carried up to the last report.
+    pub fn carried(&self) -> Carried {
+        self.total
+    }
+
     /// A request was sent.
     pub fn on_request(&mut self, now: Duration) {
         self.count_busy_time(now);
@@ -39,6 +67,7 @@ impl Throughput {
     /// `bytes` more of some body arrived.
     pub fn on_bytes(&mut self, bytes: u64) {
         self.pending_bytes += bytes;
+        self.total.bytes += bytes;
     }
 
     /// A request ended, whether well or not. Its bytes were reported before.
@@ -65,7 +94,9 @@ impl Throughput {
 
     fn count_busy_time(&mut self, now: Duration) {
         if self.outstanding > 0 {
-            self.pending_busy += now.saturating_sub(self.counted_until);
+            let passed = now.saturating_sub(self.counted_until);
+            self.pending_busy += passed;
+            self.total.busy += passed;
         }
         self.counted_until = self.counted_until.max(now);
     }
@@ -145,6 +176,20 @@ mod tests {
         request(&mut throughput, 12.0, 13.0, 250_000);
         let estimate = throughput.estimate_bps().unwrap();
         assert!((estimate - 2e6).abs() < 1.0, "{estimate}");
+    }
+
+    #[test]
+    fn what_was_carried_since() {
+        let mut throughput = Throughput::default();
+        request(&mut throughput, 0.0, 1.0, 125_000);
+        let before = throughput.carried();
+        assert_eq!(throughput.carried().rate_since(&before), 0.0);
+        throughput.on_request(s(5.0));
+        request(&mut throughput, 6.0, 7.0, 125_000);
+        throughput.on_bytes(125_000);
+        throughput.on_end(s(9.0));
+        // 250 kB in the four seconds from 5 to 9.
+        assert_eq!(throughput.carried().rate_since(&before), 500_000.0);
     }
 
     #[test]

@@ -12,7 +12,16 @@ use mpq_dash::session::Report;
 use support::{presentation, simulate, simulate_with, steady, Trace};
 
 const LADDER: [u64; 5] = [300_000, 750_000, 1_200_000, 2_500_000, 5_000_000];
-const RULES: [&str; 6] = ["rate", "bba0", "bola", "dynamic", "fixed:0", "fixed:4"];
+const RULES: [&str; 8] = [
+    "rate",
+    "bba0",
+    "bola",
+    "dynamic",
+    "mpc",
+    "mpc:abandon=on",
+    "fixed:0",
+    "fixed:4",
+];
 
 fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)

@@ -262,7 +262,10 @@ fn what_cannot_be_played_is_said() {
     }
     let output = run(&mut dirs.command("play", &["--abr", "best", "https://127.0.0.1/"]));
     assert_eq!(code(&output), 1);
-    assert!(stderr(&output).contains("rate, bba0, bola, dynamic, fixed:LEVEL"));
+    assert!(stderr(&output).contains("rate, bba0, bola, dynamic, mpc"));
+    let output = run(&mut dirs.command("play", &["--abr", "mpc:horizon=0", "https://127.0.0.1/"]));
+    assert_eq!(code(&output), 1);
+    assert!(stderr(&output).contains("horizon=5 (1 to 8)"));
 }
 
 #[test]

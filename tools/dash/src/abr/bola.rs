@@ -15,14 +15,47 @@
 
 use std::time::Duration;
 
-use super::{rate_level, Decision, Rule, Situation, SAFETY};
+use mpq_decision::params::{Param, Settings};
 
-/// Buffer at which the lowest level stops being the best, seconds.
-const MINIMUM_BUFFER_S: f64 = 10.0;
+use super::rate::SAFETY;
+use super::table::{Entry, ABANDON};
+use super::{rate_level, Decision, Rule, Situation};
+
+/// The entry in [`RULES`](super::RULES).
+pub const ENTRY: Entry = Entry {
+    name: "bola",
+    summary: "the buffer decides, by Lyapunov optimisation of utility",
+    idea:
+        "Each level has a utility, and the buffer a price; the level is the one that yields most \
+           for each bit. Throughput counts only at the start and against steps up that it could \
+           not sustain (BOLA-O).",
+    source: "Spiteri, Urgaonkar and Sitaraman, BOLA, INFOCOM 2016; dash.js 5, BolaRule",
+    rule:
+        "u_m = ln(R_m/R_1) + 1, Bt = max(target, min + 2 s M); gp = (u_M - 1) / (Bt/min - 1), Vp \
+           = min/gp; m = argmax (Vp (u_m - 1 + gp) - B) / R_m; when that is negative, wait",
+    use_when: "the buffer may grow to 20 s and more, and the throughput is hard to foresee",
+    wrong: "with a buffer of a few seconds, as live playback has, it stays at the lowest levels",
+    deviations: &["the placeholder buffer does not grow by delays that the player did not cause"],
+    params: &[MIN, TARGET, SAFETY, ABANDON],
+    new: |settings| Box::new(Bola::new(settings)),
+};
+
+/// Buffer at which the lowest level stops being the best.
+pub(super) const MIN: Param = Param::time(
+    "min",
+    [1.0, 10.0, 60.0],
+    "buffer below which BOLA fetches without a pause and the lowest level may be best; dash.js has 10 s",
+);
+
+/// Smallest buffer target.
+pub(super) const TARGET: Param = Param::time(
+    "target",
+    [2.0, 18.0, 300.0],
+    "buffer at which the top level is best, if that is more than min and 2 s for each level",
+);
+
 /// Buffer target per level of the ladder, seconds.
 const BUFFER_PER_LEVEL_S: f64 = 2.0;
-/// Smallest buffer target, seconds.
-const LEAST_TARGET_S: f64 = 18.0;
 /// What is left of the placeholder after each segment.
 const PLACEHOLDER_DECAY: f64 = 0.99;
 /// Puts the placeholder past the tie between two levels, seconds.
@@ -31,8 +64,11 @@ const TIE_MARGIN_S: f64 = 1e-6;
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 
 /// Buffer-based, with throughput only at the start and against steps up that it could not sustain.
-#[derive(Debug, Clone, Default)]
-pub struct Bola {
+#[derive(Debug, Clone)]
+pub(super) struct Bola {
+    minimum_s: f64,
+    least_target_s: f64,
+    safety: f64,
     /// Past the start, where throughput decides.
     is_steady: bool,
     /// Buffer that is not there but would be, had the start been at this level; seconds.
@@ -40,23 +76,46 @@ pub struct Bola {
 }
 
 impl Bola {
+    /// With `min`, `target` and `safety` of these settings.
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            minimum_s: settings.get(MIN.name),
+            least_target_s: settings.get(TARGET.name),
+            safety: settings.get(SAFETY.name),
+            is_steady: false,
+            placeholder_s: 0.0,
+        }
+    }
+
+    /// `None` when all levels have one rate, so that there is nothing to choose.
+    fn curve<'a>(&self, ladder_bps: &'a [u64]) -> Option<Curve<'a>> {
+        let per_level_s = BUFFER_PER_LEVEL_S * ladder_bps.len() as f64;
+        let target_s = self.least_target_s.max(self.minimum_s + per_level_s);
+        let mut curve = Curve {
+            ladder_bps,
+            gp: 0.0,
+            vp: 0.0,
+        };
+        let range = curve.utility(ladder_bps.len() - 1) - 1.0;
+        curve.gp = range / (target_s / self.minimum_s - 1.0);
+        curve.vp = self.minimum_s / curve.gp;
+        (range > 0.0).then_some(curve)
+    }
+
     /// Back to the start phase, for a rule that uses BOLA only at times.
-    pub(super) fn restart(&mut self) {
-        *self = Self::default();
+    pub fn restart(&mut self) {
+        self.is_steady = false;
+        self.placeholder_s = 0.0;
     }
 }
 
 impl Rule for Bola {
-    fn name(&self) -> String {
-        "bola".into()
-    }
-
     fn decide(&mut self, situation: &Situation<'_>) -> Decision {
-        let Some(curve) = Curve::of(situation.ladder_bps) else {
+        let Some(curve) = self.curve(situation.ladder_bps) else {
             return Decision::Level(0);
         };
         let buffer_s = situation.buffer.as_secs_f64();
-        let budget_bps = SAFETY * situation.throughput_bps.unwrap_or(0.0);
+        let budget_bps = self.safety * situation.throughput_bps.unwrap_or(0.0);
         let sustainable = rate_level(situation.ladder_bps, budget_bps);
         if !self.is_steady {
             self.placeholder_s =
@@ -92,22 +151,7 @@ struct Curve<'a> {
     vp: f64,
 }
 
-impl<'a> Curve<'a> {
-    /// `None` when all levels have one rate, so that there is nothing to choose.
-    fn of(ladder_bps: &'a [u64]) -> Option<Self> {
-        let target_s =
-            LEAST_TARGET_S.max(MINIMUM_BUFFER_S + BUFFER_PER_LEVEL_S * ladder_bps.len() as f64);
-        let mut curve = Self {
-            ladder_bps,
-            gp: 0.0,
-            vp: 0.0,
-        };
-        let range = curve.utility(ladder_bps.len() - 1) - 1.0;
-        curve.gp = range / (target_s / MINIMUM_BUFFER_S - 1.0);
-        curve.vp = MINIMUM_BUFFER_S / curve.gp;
-        (range > 0.0).then_some(curve)
-    }
-
+impl Curve<'_> {
     fn utility(&self, level: usize) -> f64 {
         (self.ladder_bps[level] as f64 / self.ladder_bps[0] as f64).ln() + 1.0
     }
@@ -148,6 +192,7 @@ impl<'a> Curve<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::choose;
     use super::super::tests::{situation, LADDER};
     use super::*;
 
@@ -157,13 +202,18 @@ mod tests {
     fn steady() -> Bola {
         Bola {
             is_steady: true,
-            placeholder_s: 0.0,
+            ..bola("bola")
         }
+    }
+
+    fn bola(text: &str) -> Bola {
+        Bola::new(choose(text).unwrap().settings())
     }
 
     #[test]
     fn parameters_by_hand() {
-        let curve = Curve::of(&LADDER).unwrap();
+        let rule = bola("bola");
+        let curve = rule.curve(&LADDER).unwrap();
         assert!((curve.gp - 2.5993).abs() < 1e-4);
         assert!((curve.vp - 3.8472).abs() < 1e-4);
         for (level, most, least) in [
@@ -217,7 +267,7 @@ mod tests {
 
     #[test]
     fn the_start_goes_by_throughput_and_leaves_a_placeholder() {
-        let mut bola = Bola::default();
+        let mut bola = bola("bola");
         let mut at = situation(0.0, 5e6, 0);
         at.last_level = None;
         // 0.9 * 5 Mbit/s sustains 4, which wins from 10 s on.

@@ -66,9 +66,9 @@ pub struct Args {
     #[arg(value_name = "MPD_URL", value_parser = parse_url)]
     mpd: Url,
 
-    /// Adaptation rule: rate, bba0, bola, dynamic, or fixed:LEVEL with 0 the
-    /// lowest
-    #[arg(long, value_name = "NAME", default_value = "rate",
+    /// Adaptation rule, and its parameters: mpc, rate:safety=0.8, fixed:LEVEL
+    /// with 0 the lowest; `mpq abr` lists them
+    #[arg(long, value_name = "NAME[:KEY=VALUE,...]", default_value = "rate",
           value_parser = parse_rule)]
     abr: String,
 
@@ -101,8 +101,8 @@ pub struct Args {
     client: ClientArgs,
 }
 
-fn parse_rule(text: &str) -> Result<String, abr::UnknownRule> {
-    abr::by_name(text).map(|rule| rule.name())
+fn parse_rule(text: &str) -> Result<String, abr::InvalidChoice> {
+    abr::choose(text).map(|_| text.to_owned())
 }
 
 impl Args {
