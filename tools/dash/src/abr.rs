@@ -9,6 +9,7 @@ mod bba0;
 mod bola;
 mod dynamic;
 mod fixed;
+mod l2a;
 mod mpc;
 mod rate;
 mod table;
@@ -35,6 +36,8 @@ pub struct Situation<'a> {
     pub throughput_bps: Option<f64>,
     /// Level of the previous segment.
     pub last_level: Option<usize>,
+    /// How fast the media plays: 1, but for live playback that catches up or falls back.
+    pub playback_rate: f64,
 }
 
 impl Situation<'_> {
@@ -95,6 +98,7 @@ mod tests {
             buffer_goal: Duration::from_secs(18),
             throughput_bps: Some(throughput_bps),
             last_level: Some(last),
+            playback_rate: 1.0,
         }
     }
 

@@ -450,6 +450,7 @@ impl Player {
             buffer_goal: self.config.buffer_goal,
             throughput_bps: self.throughput.estimate_bps(),
             last_level: track.last_level,
+            playback_rate: 1.0,
         });
         match decision {
             Decision::Level(level) => Choice::Level(level.min(top)),

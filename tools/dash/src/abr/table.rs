@@ -2,7 +2,7 @@
 
 use mpq_decision::params::{self, Listed, Param, Settings};
 
-use super::{bba0, bola, dynamic, fixed, mpc, rate, Arrival, Decision, Rule, Situation};
+use super::{bba0, bola, dynamic, fixed, l2a, mpc, rate, Arrival, Decision, Rule, Situation};
 
 pub use mpq_decision::params::InvalidChoice;
 
@@ -45,6 +45,7 @@ pub const RULES: &[Entry] = &[
     bola::ENTRY,
     dynamic::ENTRY,
     mpc::ENTRY,
+    l2a::ENTRY,
     fixed::ENTRY,
 ];
 
