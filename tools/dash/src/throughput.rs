@@ -85,6 +85,13 @@ impl Throughput {
         self.pending_busy = Duration::ZERO;
     }
 
+    /// A request that is out waits for what the server does not have yet: until
+    /// [`Self::on_request`] for its next part that is no busy time.
+    pub fn on_pause(&mut self, now: Duration) {
+        self.count_busy_time(now);
+        self.outstanding = self.outstanding.saturating_sub(1);
+    }
+
     /// The estimate, bit/s; `None` before the first sample.
     pub fn estimate_bps(&self) -> Option<f64> {
         let fast = self.fast.value(FAST_HALF_LIFE_S)?;
@@ -190,6 +197,19 @@ mod tests {
         throughput.on_end(s(9.0));
         // 250 kB in the four seconds from 5 to 9.
         assert_eq!(throughput.carried().rate_since(&before), 500_000.0);
+    }
+
+    #[test]
+    fn a_request_that_waits_for_the_server_is_no_busy_time() {
+        // 1 s of fetching, 3 s of waiting, 1 s of fetching: 500 kB in 2 s.
+        let mut throughput = Throughput::default();
+        throughput.on_request(s(0.0));
+        throughput.on_bytes(250_000);
+        throughput.on_pause(s(1.0));
+        throughput.on_request(s(4.0));
+        throughput.on_bytes(250_000);
+        throughput.on_end(s(5.0));
+        assert!((throughput.estimate_bps().unwrap() - 2e6).abs() < 1.0);
     }
 
     #[test]
