@@ -63,6 +63,8 @@ pub struct Buffer {
     is_live: bool,
     /// Media that was left out, what was before the beginning included.
     skipped: Duration,
+    /// What was before the beginning.
+    before: Duration,
     startup: Option<Duration>,
     ended_at: Option<Duration>,
     stalls: Vec<Stall>,
@@ -90,6 +92,7 @@ impl Buffer {
             rate: 1.0,
             is_live: false,
             skipped: Duration::ZERO,
+            before: Duration::ZERO,
             startup: None,
             ended_at: None,
             stalls: Vec::new(),
@@ -110,6 +113,11 @@ impl Buffer {
     /// Media that was played.
     pub fn played(&self) -> Duration {
         self.playhead.saturating_sub(self.skipped)
+    }
+
+    /// Live: media that was left out since playback began.
+    pub fn left_out(&self) -> Duration {
+        self.skipped.saturating_sub(self.before)
     }
 
     /// How fast media time passes while it plays; 1 but for [`Self::set_rate`].
@@ -133,6 +141,9 @@ impl Buffer {
     pub fn skip_to(&mut self, playhead: Duration) {
         self.skipped += playhead.saturating_sub(self.playhead);
         self.playhead = self.playhead.max(playhead);
+        if self.played().is_zero() {
+            self.before = self.skipped;
+        }
     }
 
     /// When the first frame showed.
@@ -166,6 +177,19 @@ impl Buffer {
             .or_else(|| self.tracks.iter().map(|track| track.until).max())
             .unwrap_or_default();
         until.saturating_sub(self.playhead)
+    }
+
+    /// Media time up to which a track is buffered.
+    pub fn until(&self, kind: MediaKind) -> Duration {
+        let track = self.tracks.iter().find(|track| track.kind == kind);
+        track.map_or(Duration::ZERO, |track| track.until)
+    }
+
+    /// A track has no more than what was pushed.
+    pub fn complete(&mut self, kind: MediaKind) {
+        if let Some(track) = self.tracks.iter_mut().find(|track| track.kind == kind) {
+            track.is_complete = true;
+        }
     }
 
     /// Media of one track ahead of the playhead.
@@ -254,6 +278,11 @@ impl Buffer {
     ) {
         self.advance(now);
         self.levels.push((self.now, self.level()));
+        let is_after_gap = self.is_live && start > self.until(kind) + ROUNDING;
+        if is_after_gap && self.startup.is_some() {
+            // What is before a gap would only be late.
+            self.skip_to(start);
+        }
         if let Some(track) = self.tracks.iter_mut().find(|track| track.kind == kind) {
             track.segments.push_back((start, end));
             track.until = track.until.max(end);
@@ -297,11 +326,15 @@ impl Buffer {
             State::Stalled(_) => self.resume_segments,
             State::Playing | State::Ended => return false,
         };
-        // Live playback may begin in the middle of a segment.
-        let whole = |&&(start, end): &&(Duration, Duration)| match self.is_live {
-            true => end > self.playhead + ROUNDING,
-            false => start + ROUNDING >= self.playhead,
-        };
+        if self.is_live {
+            // It may begin in the middle of a segment, and then waits for as much as a whole one.
+            let Some(&(start, end)) = track.segments.back() else {
+                return !track.is_complete;
+            };
+            let ahead = track.until.saturating_sub(self.playhead);
+            return !track.is_complete && ahead + ROUNDING < (end - start) * needed as u32;
+        }
+        let whole = |&&(start, _): &&(Duration, Duration)| start + ROUNDING >= self.playhead;
         !track.is_complete && track.segments.iter().filter(whole).count() < needed
     }
 }
@@ -381,8 +414,9 @@ mod tests {
         let mut buffer = Buffer::new(&[Video], 1, 1);
         buffer.begin_live(s(101));
         buffer.push(s(1), Video, segment(50), false);
-        assert_eq!((buffer.startup(), buffer.playhead()), (Some(s(1)), s(101)));
+        assert_eq!(buffer.startup(), None, "half a segment is too little");
         buffer.push(s(1), Video, segment(51), false);
+        assert_eq!((buffer.startup(), buffer.playhead()), (Some(s(1)), s(101)));
         // Three seconds of media, at a quarter more: dry at 1 + 2.4 s.
         buffer.set_rate(1.25);
         buffer.advance(s(3));

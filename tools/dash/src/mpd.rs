@@ -173,6 +173,14 @@ impl Representation {
         self.media.index_at(time)
     }
 
+    /// Length of the chunks in which segments are made and sent, if they can be asked for early:
+    /// what is made of a segment when it becomes available.
+    pub fn chunk(&self) -> Option<Duration> {
+        let length = self.segment(0)?.duration;
+        let offset = self.availability_offset;
+        (!offset.is_zero() && offset < length).then(|| length - offset)
+    }
+
     /// The same resource below another BaseURL: `attempt` counts through [`Self::bases`] and begins
     /// anew after the last. `url` itself if it is not below any of them.
     pub fn elsewhere(&self, url: &Url, attempt: usize) -> Url {

@@ -59,7 +59,7 @@ fn rate_at(trace: &Trace, now: Duration) -> (f64, Option<Duration>) {
 fn size(fetch: &Fetch) -> u64 {
     match fetch.what {
         What::Segment(_) => fetch.representation.parse::<u64>().unwrap() * 2 / 8,
-        What::Init | What::Index => INIT_BYTES,
+        _ => INIT_BYTES,
     }
 }
 
