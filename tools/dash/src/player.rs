@@ -144,6 +144,10 @@ pub struct Fetch {
     pub cmcd: Cmcd,
     /// What will be asked for next if the level stays, relative to `url`.
     pub next_object: Option<String>,
+    /// Of a segment: media time of its start and its end.
+    pub media: Option<(Duration, Duration)>,
+    /// Of a segment that is sent while it is made: length of its chunks.
+    pub chunk: Option<Duration>,
 }
 
 /// `segment 7 (video, representation 5000000)` and the like.
@@ -606,6 +610,8 @@ impl Player {
                 ..Cmcd::default()
             },
             next_object: None,
+            media: None,
+            chunk: None,
         }))
     }
 
@@ -856,6 +862,15 @@ impl Player {
         };
         let cmcd = self.cmcd(index, what);
         let next_object = self.next_object(index, what, &resource.url);
+        let track = &self.tracks[index];
+        let (media, chunk) = match (what, track.chosen) {
+            (What::Segment(_), Some(level)) => {
+                let chunk = self.live.as_ref();
+                let chunk = chunk.and_then(|_| self.representations(track)[level].chunk());
+                (self.next_media(track), chunk)
+            }
+            _ => (None, None),
+        };
         let track = &mut self.tracks[index];
         track.told_starvations = self.buffer.starvations(track.kind);
         let fetch = Fetch {
@@ -868,6 +883,8 @@ impl Player {
             keep_bytes,
             cmcd,
             next_object,
+            media,
+            chunk,
         };
         self.throughput.on_request(now);
         track.pending = Some(Pending {
