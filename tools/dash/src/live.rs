@@ -75,8 +75,12 @@ impl Edge {
 
     /// The session time at which the present is at this media time; 0 if that was before.
     pub fn time_of(&self, media: Duration) -> Duration {
-        let ns = media.as_nanos() as i128 - self.began_ns;
-        Duration::from_nanos(u64::try_from(ns.max(0)).unwrap_or(u64::MAX))
+        Duration::from_nanos(u64::try_from(self.time_of_ns(media).max(0)).unwrap_or(u64::MAX))
+    }
+
+    /// The same in nanoseconds, negative if it was before.
+    pub fn time_of_ns(&self, media: Duration) -> i128 {
+        media.as_nanos() as i128 - self.began_ns
     }
 
     /// The media time that should be on screen at session time `now`.

@@ -21,6 +21,7 @@ use mpq_dash::player::Fetch;
 use mpq_dash::player::Player;
 use mpq_dash::player::PlayerError;
 use mpq_dash::player::Progress;
+use mpq_dash::player::MAX_MPD_BYTES;
 use mpq_driver::h3::client::RequestId;
 use mpq_driver::ConnKey;
 use url::Url;
@@ -40,8 +41,6 @@ use cmcd::Teller;
 use fetch::Response;
 use fetch::Sink;
 use status::Status;
-
-use mpq_dash::player::MAX_MPD_BYTES;
 
 /// A NAT may forget a path that is silent for longer (RFC 9000, section
 /// 10.1.2, names 30 seconds; this leaves room for a loss).
