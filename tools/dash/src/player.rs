@@ -144,6 +144,8 @@ pub struct Fetch {
     pub cmcd: Cmcd,
     /// What will be asked for next if the level stays, relative to `url`.
     pub next_object: Option<String>,
+    /// BaseURLs below which it is; after a failure the next one is tried.
+    pub bases: usize,
     /// Of a segment: media time of its start and its end.
     pub media: Option<(Duration, Duration)>,
     /// Of a segment that is sent while it is made: length of its chunks.
@@ -307,6 +309,8 @@ struct Track {
     is_complete: bool,
     /// Starvations up to its last request.
     told_starvations: usize,
+    /// Which of the BaseURLs is asked: the one that answered last.
+    base: usize,
 }
 
 /// A playing session. All times it is given must not go back.
@@ -360,6 +364,7 @@ impl Player {
             hold_until: Duration::ZERO,
             is_complete: false,
             told_starvations: 0,
+            base: 0,
         };
         let live = match &presentation.live {
             None => None,
@@ -610,6 +615,7 @@ impl Player {
                 ..Cmcd::default()
             },
             next_object: None,
+            bases: 1,
             media: None,
             chunk: None,
         }))
@@ -848,8 +854,16 @@ impl Player {
         now: Duration,
         what: What,
         representation: String,
-        resource: Resource,
+        mut resource: Resource,
     ) -> TrackAction {
+        let track = &self.tracks[index];
+        let level = track
+            .chosen
+            .and_then(|level| self.representations(track).get(level));
+        let bases = level.map_or(1, |level| level.bases.len());
+        if let Some(level) = level.filter(|level| level.bases.len() > 1) {
+            resource.url = level.elsewhere(&resource.url, track.base);
+        }
         let id = FetchId(self.next_id);
         self.next_id += 1;
         let keep_bytes = match what {
@@ -883,6 +897,7 @@ impl Player {
             keep_bytes,
             cmcd,
             next_object,
+            bases,
             media,
             chunk,
         };
@@ -1199,10 +1214,7 @@ impl Player {
             return Err(PlayerError::NotOutstanding(id));
         };
         match what {
-            What::Init => track.initialised.push(Resource {
-                url: pending.fetch.url,
-                range: pending.fetch.range,
-            }),
+            What::Init => self.on_init(index, level),
             What::Index | What::Manifest | What::Clock => {}
             What::Segment(_) => self.on_segment(clock, index, level, pending)?,
         }
@@ -1223,6 +1235,13 @@ impl Player {
                 .resolve_index(bytes)
                 .map_err(|error| error.to_string()),
             None => Ok(()),
+        }
+    }
+
+    fn on_init(&mut self, index: usize, level: usize) {
+        let track = &self.tracks[index];
+        if let Some(init) = self.representations(track)[level].init.clone() {
+            self.tracks[index].initialised.push(init);
         }
     }
 
@@ -1294,8 +1313,9 @@ impl Player {
         Ok(())
     }
 
-    /// A request failed, `reason` completing "because ...". It is sent again after a pause; after
-    /// the last attempt the session is over and the error says so.
+    /// A request failed, `reason` completing "because ...". It is sent again: at once to another
+    /// BaseURL that was not asked yet, else after a pause. After the last attempt the session is
+    /// over and the error says so.
     pub fn on_failed(
         &mut self,
         now: Instant,
@@ -1315,7 +1335,9 @@ impl Player {
         };
         self.wasted_bytes += pending.received_bytes;
         track.failures += 1;
-        if track.failures >= self.config.attempts {
+        track.base += 1;
+        let others = u32::try_from(pending.fetch.bases).unwrap_or(u32::MAX);
+        if track.failures >= self.config.attempts.max(others) {
             return Err(PlayerError::GaveUp {
                 what: pending.fetch.to_string(),
                 url: pending.fetch.url,
@@ -1323,8 +1345,11 @@ impl Player {
                 reason: reason.into(),
             });
         }
-        let doubled = 1u32 << (track.failures - 1).min(10);
-        let at = now + self.config.retry_delay * doubled;
+        let rounds = track.failures / others.max(1);
+        let at = match track.failures < others {
+            true => now,
+            false => now + self.config.retry_delay * (1u32 << (rounds - 1).min(10)),
+        };
         track.retry = Some((at, pending.fetch));
         Ok(())
     }

@@ -286,7 +286,11 @@ impl Playback<'_, '_> {
                     .map_err(|e| failure(TRUNCATED, e))?;
             }
             if progress == Progress::Abandon {
-                log::info!("giving up {} for a lower level", open.fetch.url);
+                log::info!(
+                    "giving up {}, {}, for a lower level",
+                    open.fetch,
+                    open.fetch.url
+                );
                 abandoned.push(open.fetch.id);
                 self.session.cancel(self.key, open.request);
             }
@@ -315,7 +319,7 @@ impl Playback<'_, '_> {
                         return Err(cause);
                     }
                     let reason = cause.message.unwrap_or_default();
-                    log::info!("{}: {reason}", fetch.url);
+                    log::info!("{fetch}, {}: {reason}", fetch.url);
                     self.player
                         .on_failed(now, fetch.id, &reason)
                         .map_err(|e| failure(cause.code, e))?;
@@ -347,14 +351,19 @@ impl Playback<'_, '_> {
 
     fn start(&mut self, fetch: Fetch) -> Result<(), Failure> {
         if fetch.url.scheme() != "https" || origin(&fetch.url) != origin(self.mpd) {
-            return Err(Failure::new(
-                TRUNCATED,
-                format!(
-                    "the MPD refers to {}, but everything has to come from the server of the \
-                     MPD, over https",
-                    fetch.url
-                ),
-            ));
+            let problem = format!(
+                "the MPD refers to {}, but everything has to come from the server of the MPD, \
+                 over https",
+                fetch.url
+            );
+            if fetch.bases == 1 {
+                return Err(Failure::new(TRUNCATED, problem));
+            }
+            log::info!("{fetch}: {problem}");
+            return self
+                .player
+                .on_failed(Instant::now(), fetch.id, &problem)
+                .map_err(|e| failure(TRUNCATED, e));
         }
         let next = fetch.next_object.as_deref();
         let (url, mut headers) = self.teller.tell(&fetch.url, fetch.cmcd, next);
