@@ -36,6 +36,9 @@ pub struct Situation<'a> {
     pub throughput_bps: Option<f64>,
     /// Level of the previous segment.
     pub last_level: Option<usize>,
+    /// Since the last segment came, or since the rule was asked last if that was later: time that
+    /// no download took.
+    pub idle: Duration,
     /// How fast the media plays: 1, but for live playback that catches up or falls back.
     pub playback_rate: f64,
 }
@@ -65,6 +68,8 @@ pub struct Arrival {
     pub duration: Duration,
     /// From the request to the last byte.
     pub took: Duration,
+    /// Buffered before it joined.
+    pub buffer: Duration,
     /// What the whole connection carried meanwhile, other requests included, bit/s.
     pub throughput_bps: f64,
 }
@@ -98,6 +103,7 @@ mod tests {
             buffer_goal: Duration::from_secs(18),
             throughput_bps: Some(throughput_bps),
             last_level: Some(last),
+            idle: Duration::ZERO,
             playback_rate: 1.0,
         }
     }
@@ -114,6 +120,7 @@ mod tests {
             level,
             duration: Duration::from_secs(2),
             took: Duration::from_secs_f64(bits / throughput_bps),
+            buffer: Duration::from_secs(4),
             throughput_bps,
         }
     }

@@ -260,6 +260,8 @@ struct Pending {
     /// What the connection had carried until then.
     carried: Carried,
     received_bytes: u64,
+    /// Whether something of the response came.
+    has_begun: bool,
     /// Chunks of a segment under way that are in the buffer.
     chunks: u64,
     /// The next chunk is not there yet; it will be at this time.
@@ -309,6 +311,8 @@ struct Track {
     is_complete: bool,
     /// Starvations up to its last request.
     told_starvations: usize,
+    /// The last segment came, or the rule was asked, whichever was later.
+    idle_since: Duration,
     /// Which of the BaseURLs is asked: the one that answered last.
     base: usize,
 }
@@ -364,6 +368,7 @@ impl Player {
             hold_until: Duration::ZERO,
             is_complete: false,
             told_starvations: 0,
+            idle_since: Duration::ZERO,
             base: 0,
         };
         let live = match &presentation.live {
@@ -482,6 +487,7 @@ impl Player {
             if let Some(pending) = &mut track.pending {
                 if let Some(at) = pending.paused_until.take_if(|at| *at <= now) {
                     self.throughput.on_request(at);
+                    self.throughput.on_begin(at, 0);
                 }
             }
         }
@@ -826,8 +832,11 @@ impl Player {
             buffer_goal: self.config.buffer_goal,
             throughput_bps: self.throughput.estimate_bps(),
             last_level: track.last_level,
+            idle: now.saturating_sub(track.idle_since),
             playback_rate: self.buffer.rate(),
         });
+        let last_level = track.last_level;
+        self.tracks[index].idle_since = now;
         match decision {
             Decision::Level(level) => Choice::Level(level.min(top)),
             Decision::Wait(wait) if is_playing => {
@@ -836,7 +845,7 @@ impl Player {
                 Choice::WaitUntil(until)
             }
             // Nothing plays, so waiting would not end: go on as before.
-            Decision::Wait(_) => Choice::Level(track.last_level.unwrap_or(0).min(top)),
+            Decision::Wait(_) => Choice::Level(last_level.unwrap_or(0).min(top)),
         }
     }
 
@@ -907,6 +916,7 @@ impl Player {
             sent_at: now,
             carried: self.throughput.carried(),
             received_bytes: 0,
+            has_begun: false,
             chunks: 0,
             paused_until: None,
         });
@@ -960,7 +970,8 @@ impl Player {
 
     /// `received_bytes` of a body have arrived so far, of `total_bytes` if that is known.
     ///
-    /// Worth calling for every read: it keeps the throughput estimate right while requests overlap,
+    /// The first call with bytes or a total is the beginning of the response. Worth calling for every
+    /// read: it keeps the throughput estimate right while requests overlap,
     /// and lets a rule give up a download.
     pub fn on_progress(
         &mut self,
@@ -978,7 +989,9 @@ impl Player {
             return Ok(Progress::Continue);
         }
         let index = self.outstanding(id)?;
-        self.count(index, received_bytes);
+        if received_bytes > 0 || total_bytes.is_some() {
+            self.count(index, now, received_bytes);
+        }
         let track = &self.tracks[index];
         let (Some(pending), Some(level), Some(total_bytes)) =
             (&track.pending, track.chosen, total_bytes)
@@ -1004,7 +1017,7 @@ impl Player {
             return Ok(Progress::Continue);
         };
         self.wasted_bytes += received_bytes;
-        self.throughput.on_end(now);
+        self.end_of_request(index, now);
         let track = &mut self.tracks[index];
         track.pending = None;
         track.chosen = Some(instead);
@@ -1058,7 +1071,7 @@ impl Player {
             pending.chunks = chunks;
             if next_at > now {
                 pending.paused_until = Some(next_at);
-                self.throughput.on_pause(now);
+                self.throughput.on_pause(now, true);
             }
         }
         self.push(now, kind, media, false);
@@ -1188,7 +1201,7 @@ impl Player {
             return self.on_side_done(clock, side, head);
         }
         let index = self.outstanding(id)?;
-        self.count(index, body_bytes);
+        self.count(index, clock, body_bytes);
         let track = &self.tracks[index];
         let (Some(pending), Some(level)) = (&track.pending, track.chosen) else {
             return Err(PlayerError::NotOutstanding(id));
@@ -1290,12 +1303,15 @@ impl Player {
             track.period += usize::from(!is_last_period);
         }
         let is_last = track.is_complete;
+        track.idle_since = now;
+        let buffer = self.buffer.level();
         self.push(now, kind, (from, start + segment.duration), is_last);
         if kind == MediaKind::Video {
             self.rule.on_segment(&Arrival {
                 level,
                 duration: segment.duration,
                 took: now.saturating_sub(pending.sent_at),
+                buffer,
                 throughput_bps: self.throughput.carried().rate_since(&pending.carried),
             });
             self.segments.push(FetchedSegment {
@@ -1360,9 +1376,10 @@ impl Player {
             // The end of what it waited for came early.
             if pending.paused_until.take().is_some() {
                 self.throughput.on_request(now);
+                self.throughput.on_begin(now, 0);
             }
+            self.throughput.on_end(now, pending.has_begun);
         }
-        self.throughput.on_end(now);
     }
 
     /// The track with this request.
@@ -1373,9 +1390,12 @@ impl Player {
     }
 
     /// Counts what is new of the bytes of a track's request.
-    fn count(&mut self, index: usize, received_bytes: u64) {
+    fn count(&mut self, index: usize, now: Duration, received_bytes: u64) {
         if let Some(pending) = &mut self.tracks[index].pending {
             let new = received_bytes.saturating_sub(pending.received_bytes);
+            if !std::mem::replace(&mut pending.has_begun, true) {
+                self.throughput.on_begin(now, new);
+            }
             pending.received_bytes += new;
             self.received_bytes += new;
             self.throughput.on_bytes(new);

@@ -78,7 +78,7 @@ impl Case {
     }
 
     /// Bytes of a body that the server has at this time of the session, of all.
-    fn made(&self, player: &Player, fetch: &Fetch, now: Duration) -> (u64, u64) {
+    fn made(&self, fetch: &Fetch, now: Duration) -> (u64, u64) {
         let What::Segment(_) = fetch.what else {
             return (800, 800);
         };
@@ -92,7 +92,6 @@ impl Case {
             None => SEGMENT,
         };
         assert!(!made.is_zero(), "{} is asked for too early", fetch.url);
-        let _ = player;
         let share = made.min(SEGMENT).as_secs_f64() / SEGMENT.as_secs_f64();
         ((total as f64 * share) as u64, total)
     }
@@ -127,8 +126,8 @@ impl Case {
             let rate = self.rates.iter().rfind(|(from, _)| s(*from) <= now);
             let bytes = rate.unwrap().1 / 8.0 * TICK.as_secs_f64();
             let mut ended: Vec<FetchId> = Vec::new();
-            for (fetch, received, from) in open.iter_mut().filter(|it| it.2 <= now) {
-                let (made, total) = self.made(&player, fetch, now);
+            for (fetch, received, _) in open.iter_mut().filter(|it| it.2 <= now) {
+                let (made, total) = self.made(fetch, now);
                 *received = (*received + bytes).min(made as f64);
                 if player
                     .on_progress(began + now, fetch.id, *received as u64, Some(total))
@@ -154,7 +153,6 @@ impl Case {
                         What::Clock => at.as_bytes(),
                         _ => MEDIA_HEAD,
                     };
-                    let _ = from;
                     let size = head.len().max(total as usize) as u64;
                     player.on_done(began + now, fetch.id, size, head).unwrap();
                 }
@@ -267,7 +265,8 @@ fn chunks_do_not_make_the_throughput_that_of_the_encoder() {
     };
     let player = case.play();
     let estimate = player.throughput_bps().unwrap();
-    assert!((8e6..=21e6).contains(&estimate), "{estimate}");
+    // A chunk of 0.5 s at 20 Mbit/s takes ten ticks.
+    assert!((8e6..=23e6).contains(&estimate), "{estimate}");
     assert!(player.segments()[4..]
         .iter()
         .all(|segment| segment.level == 2));
@@ -354,8 +353,6 @@ fn the_presentations_clock_counts() {
     const CLOCK: &str = "<UTCTiming schemeIdUri='urn:mpeg:dash:utc:http-iso:2014' value='/now'/>";
     let case = |children| Case {
         children,
-        // Half a second behind: the present is 0.5 s later than it believes.
-        joined_at: s(61.3),
         clock_error: s(1.5),
         config: Config {
             target_latency: Some(s(6.0)),

@@ -8,7 +8,7 @@ use mpq_decision::params::{Param, Settings};
 use super::bola::{Bola, MIN, TARGET};
 use super::rate::{Rate, SAFETY};
 use super::table::{Entry, ABANDON_ON};
-use super::{rate_level, Decision, Rule, Situation};
+use super::{rate_level, Arrival, Decision, Rule, Situation};
 
 /// The entry in [`RULES`](super::RULES).
 pub const ENTRY: Entry = Entry {
@@ -57,6 +57,7 @@ struct Dynamic {
     rate: Rate,
     bola: Bola,
     uses_bola: bool,
+    has_used_bola: bool,
     decided: u64,
     /// The level before and after each of the last decisions.
     history: VecDeque<(usize, usize)>,
@@ -72,6 +73,7 @@ impl Dynamic {
             },
             bola: Bola::new(settings),
             uses_bola: false,
+            has_used_bola: false,
             decided: 0,
             history: VecDeque::new(),
         }
@@ -118,9 +120,7 @@ impl Rule for Dynamic {
         // Half of it on the way back.
         let factor = if used_bola { 0.5 } else { 1.0 };
         self.uses_bola = buffer_s >= factor * self.switch_s;
-        if self.uses_bola && !used_bola {
-            self.bola.restart();
-        }
+        self.has_used_bola |= self.uses_bola;
         let decision = if self.uses_bola {
             self.bola.decide(situation)
         } else {
@@ -135,11 +135,16 @@ impl Rule for Dynamic {
         if self.history.len() == HISTORY {
             self.history.pop_front();
         }
-        // What was wanted counts, or the rule would feed on its own decisions.
         self.history
-            .push_back((situation.last_level.unwrap_or(0), wanted));
+            .push_back((situation.last_level.unwrap_or(0), level));
         self.decided += 1;
         Decision::Level(level)
+    }
+
+    fn on_segment(&mut self, arrival: &Arrival) {
+        if self.has_used_bola {
+            self.bola.on_segment(arrival);
+        }
     }
 }
 

@@ -448,6 +448,7 @@ mod tests {
                 level: 0,
                 duration: Duration::from_secs(2),
                 took: Duration::ZERO,
+                buffer: Duration::ZERO,
                 throughput_bps,
             });
         }
