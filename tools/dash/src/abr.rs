@@ -82,6 +82,9 @@ pub trait Rule: Debug + Send {
     /// A video segment came; before the next decision.
     fn on_segment(&mut self, _arrival: &Arrival) {}
 
+    /// Playback stood for want of video; before the segment that ended that.
+    fn on_stall(&mut self) {}
+
     /// Whether a download that falls behind may be given up for a lower level.
     fn may_abandon(&self) -> bool {
         false

@@ -331,6 +331,8 @@ pub struct Player {
     segments: Vec<FetchedSegment>,
     received_bytes: u64,
     wasted_bytes: u64,
+    /// Of video, that the rule heard of.
+    starvations: usize,
     live: Option<LiveState>,
 }
 
@@ -377,6 +379,7 @@ impl Player {
         };
         Ok(Self {
             live,
+            starvations: 0,
             tracks: kinds.iter().map(track).collect(),
             buffer: Buffer::new(kinds, config.startup_segments, config.resume_segments),
             presentation,
@@ -1307,6 +1310,10 @@ impl Player {
         let buffer = self.buffer.level();
         self.push(now, kind, (from, start + segment.duration), is_last);
         if kind == MediaKind::Video {
+            let starvations = self.buffer.starvations(kind);
+            if std::mem::replace(&mut self.starvations, starvations) < starvations {
+                self.rule.on_stall();
+            }
             self.rule.on_segment(&Arrival {
                 level,
                 duration: segment.duration,

@@ -12,7 +12,7 @@
 //! The level is argmax (Vp (u_m - 1 + gp) - B) / R_m, with the placeholder in B. Above Vp (u_m + gp)
 //! the buffer is full enough for a level, and the rule waits; at the top level the buffer goal
 //! decides instead. The placeholder grows by time that no download took, decays with each segment,
-//! and is never so large that the last segment's level would have waited.
+//! is never so large that the last segment's level would have waited, and is lost in a stall.
 
 use std::time::Duration;
 
@@ -74,6 +74,8 @@ pub(super) struct Bola {
     is_steady: bool,
     /// Buffer that is not there but would be, had the start been at this level; seconds.
     placeholder_s: f64,
+    /// Whether a segment came since the first decision.
+    has_segment: bool,
     /// Decided on before a wait.
     held: Option<usize>,
     /// Of the last decision, or of the segment that came since.
@@ -91,6 +93,7 @@ impl Bola {
             safety: settings.get(SAFETY.name),
             is_steady: false,
             placeholder_s: 0.0,
+            has_segment: false,
             held: None,
             level: 0,
             ladder_bps: Vec::new(),
@@ -138,8 +141,7 @@ impl Rule for Bola {
         if !self.is_steady {
             self.placeholder_s =
                 (curve.least_buffer_s(sustainable) + TIE_MARGIN_S - buffer_s).max(0.0);
-            self.is_steady =
-                situation.last_level.is_some() && situation.buffer >= situation.segment;
+            self.is_steady = self.has_segment && situation.buffer >= situation.segment;
             self.level = sustainable;
             return Decision::Level(sustainable);
         }
@@ -165,6 +167,7 @@ impl Rule for Bola {
 
     fn on_segment(&mut self, arrival: &Arrival) {
         self.level = arrival.level;
+        self.has_segment = true;
         let most_s = self.curve(&self.ladder_bps).and_then(|curve| {
             let is_known = arrival.level < self.ladder_bps.len();
             is_known.then(|| curve.most_buffer_s(arrival.level))
@@ -173,6 +176,13 @@ impl Rule for Bola {
             let asked_s = (arrival.buffer + arrival.took).as_secs_f64();
             self.placeholder_s *= PLACEHOLDER_DECAY;
             self.placeholder_s = self.placeholder_s.min((most_s - asked_s).max(0.0));
+        }
+    }
+
+    fn on_stall(&mut self) {
+        // What is not there did not help.
+        if self.is_steady {
+            self.placeholder_s = 0.0;
         }
     }
 }
@@ -209,15 +219,16 @@ impl Curve<'_> {
         self.vp * (self.utility(level) + self.gp)
     }
 
-    /// Buffer above which a level beats all lower ones, seconds.
+    /// Buffer that the start makes up for a level: Vp more than where it begins to beat all lower
+    /// ones, seconds.
     fn least_buffer_s(&self, level: usize) -> f64 {
         let rate = self.ladder_bps[level] as f64;
-        let utility = self.utility(level) - 1.0;
+        let utility = self.utility(level);
         (0..level)
             .filter(|&lower| self.ladder_bps[lower] < self.ladder_bps[level])
             .map(|lower| {
                 let lower_rate = self.ladder_bps[lower] as f64;
-                let lower_utility = self.utility(lower) - 1.0;
+                let lower_utility = self.utility(lower);
                 let step = (rate * lower_utility - lower_rate * utility) / (rate - lower_rate);
                 self.vp * (self.gp + step)
             })
@@ -254,9 +265,9 @@ mod tests {
         assert!((curve.vp - 3.8472).abs() < 1e-4);
         for (level, most, least) in [
             (0, 13.8472, 0.0),
-            (1, 16.5138, 7.3333),
-            (2, 19.1805, 10.0),
-            (3, 21.8472, 12.6667),
+            (1, 16.5138, 11.1805),
+            (2, 19.1805, 13.8472),
+            (3, 21.8472, 16.5138),
         ] {
             assert!(
                 (curve.most_buffer_s(level) - most).abs() < 1e-3,
@@ -309,32 +320,36 @@ mod tests {
         let mut bola = bola("bola");
         let mut at = situation(0.0, 5e6, 0);
         at.last_level = None;
-        // 0.9 * 5 Mbit/s sustains 4, which wins from 10 s on.
+        // 0.9 * 5 Mbit/s sustains 4, which wins from 10 s on; Vp more is made up.
         assert_eq!(bola.decide(&at), Decision::Level(2));
-        assert!((bola.placeholder_s - 10.0).abs() < 1e-3);
+        assert!((bola.placeholder_s - 13.8472).abs() < 1e-3);
         bola.on_segment(&Arrival {
             buffer: Duration::ZERO,
             took: Duration::from_millis(1_600),
             ..arrival(2, 5e6)
         });
-        assert!((bola.placeholder_s - 0.99 * 10.0).abs() < 1e-3);
-        // With 4 s buffered the placeholder is 6 s, and BOLA stays where throughput put it.
+        assert!((bola.placeholder_s - 0.99 * 13.8472).abs() < 1e-3);
+        // With 4 s buffered the placeholder is 9.8472 s, and BOLA stays where throughput put it.
         assert_eq!(bola.decide(&situation(4.0, 5e6, 2)), Decision::Level(2));
-        assert!((bola.placeholder_s - 6.0).abs() < 1e-3);
+        assert!((bola.placeholder_s - 9.8472).abs() < 1e-3);
         assert!(bola.is_steady);
-        // A pause that no download took does not count as drained buffer: 8.5 + 0.99 * 6 + 2 s.
+        // A pause that no download took does not count as drained buffer.
         bola.on_segment(&arrival(2, 5e6));
         let paused = Situation {
             idle: Duration::from_secs(2),
-            ..situation(8.5, 9e6, 2)
+            ..situation(2.0, 9e6, 2)
         };
+        // 2 + 0.99 * 9.8472 + 2 s are above 12.667 s, and would not be without the pause.
         assert_eq!(bola.decide(&paused), Decision::Level(3));
-        // 0.99 of 7.94 s, less what would have let level 3 wait: 21.8472 - 20 - 1 s.
+        assert!((bola.placeholder_s - 11.7487).abs() < 1e-3);
+        // 0.99 of that, less what would have let level 3 wait: 21.8472 - 20 - 1 s.
         bola.on_segment(&Arrival {
             buffer: Duration::from_secs(20),
             took: Duration::from_secs(1),
             ..arrival(3, 9e6)
         });
         assert!((bola.placeholder_s - 0.8472).abs() < 1e-3);
+        bola.on_stall();
+        assert_eq!(bola.placeholder_s, 0.0);
     }
 }

@@ -146,12 +146,16 @@ impl Rule for Dynamic {
             self.bola.on_segment(arrival);
         }
     }
+
+    fn on_stall(&mut self) {
+        self.bola.on_stall();
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::choose;
-    use super::super::tests::situation;
+    use super::super::tests::{arrival, situation};
     use super::*;
 
     fn dynamic() -> Dynamic {
@@ -171,13 +175,16 @@ mod tests {
         // 0.9 * 5 Mbit/s affords 4, though BOLA would say 2 at 9 s.
         assert_eq!(level(&mut rule, 9.0, 5e6, 2), 2);
         assert!(!rule.uses_bola);
-        // At 12 s BOLA says 4 as well.
-        assert_eq!(level(&mut rule, 12.0, 5e6, 2), 2);
-        assert!(rule.uses_bola);
-        // At 9 s it still decides: 2 Mbit/s, where throughput would say 4.
-        assert_eq!(level(&mut rule, 9.0, 5e6, 2), 1);
+        // From 12 s on BOLA decides, at first by throughput; from its second segment on by itself.
+        for _ in 0..2 {
+            assert_eq!(level(&mut rule, 12.0, 5e6, 2), 2);
+            assert!(rule.uses_bola);
+            rule.on_segment(&arrival(2, 5e6));
+        }
+        // At 9 s it still decides, and keeps 4 Mbit/s where throughput would say 2.
+        assert_eq!(level(&mut rule, 9.0, 2.3e6, 2), 2);
         // Below 6 s throughput decides again.
-        assert_eq!(level(&mut rule, 5.9, 5e6, 1), 2);
+        assert_eq!(level(&mut rule, 5.9, 2.3e6, 2), 1);
         assert!(!rule.uses_bola);
     }
 

@@ -119,6 +119,10 @@ impl Rule for Abandoning {
         self.0.on_segment(arrival);
     }
 
+    fn on_stall(&mut self) {
+        self.0.on_stall();
+    }
+
     fn may_abandon(&self) -> bool {
         true
     }
