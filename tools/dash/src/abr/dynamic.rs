@@ -132,11 +132,14 @@ impl Rule for Dynamic {
         let level = wanted
             .min(self.buffer_limit(situation))
             .min(self.history_limit(situation.top()));
-        if self.history.len() == HISTORY {
-            self.history.pop_front();
+        // Without an estimate nothing was decided.
+        if situation.throughput_bps.is_some() {
+            if self.history.len() == HISTORY {
+                self.history.pop_front();
+            }
+            let last = situation.last_level.unwrap_or(0);
+            self.history.push_back((last, level));
         }
-        self.history
-            .push_back((situation.last_level.unwrap_or(0), level));
         self.decided += 1;
         Decision::Level(level)
     }
