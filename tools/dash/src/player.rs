@@ -208,7 +208,7 @@ pub enum PlayerError {
         /// What it was for, as a reader would call it.
         what: String,
         /// The resource.
-        url: Url,
+        url: Box<Url>,
         /// How often it was asked for.
         attempts: u32,
         /// Why the last attempt failed.
@@ -1104,7 +1104,10 @@ impl Player {
             _ => Presentation::parse(head, &self.presentation.url)
                 .map_err(|error| error.to_string())
                 .and_then(|next| match self.is_successor(&next) {
-                    true => Ok(self.update(next)),
+                    true => {
+                        self.update(next);
+                        Ok(())
+                    }
                     false => Err("its audio and video are not those of the MPD before".into()),
                 }),
         };
@@ -1164,7 +1167,7 @@ impl Player {
         if live.failures >= self.config.attempts {
             return Err(PlayerError::GaveUp {
                 what: "the MPD".into(),
-                url,
+                url: Box::new(url),
                 attempts: live.failures,
                 reason: reason.into(),
             });
@@ -1363,7 +1366,7 @@ impl Player {
         if track.failures >= self.config.attempts.max(others) {
             return Err(PlayerError::GaveUp {
                 what: pending.fetch.to_string(),
-                url: pending.fetch.url,
+                url: Box::new(pending.fetch.url),
                 attempts: track.failures,
                 reason: reason.into(),
             });

@@ -168,6 +168,8 @@ impl Rule for Bola {
     fn on_segment(&mut self, arrival: &Arrival) {
         self.level = arrival.level;
         self.has_segment = true;
+        // A player that does not play cannot wait, and has fetched another.
+        self.held = None;
         let most_s = self.curve(&self.ladder_bps).and_then(|curve| {
             let is_known = arrival.level < self.ladder_bps.len();
             is_known.then(|| curve.most_buffer_s(arrival.level))
