@@ -178,7 +178,7 @@ impl Dash {
         if let Some(chunk) = self.chunk.as_ref().map(|chunk| chunk.value.0.as_nanos()) {
             let segment = self.segment.value.0.as_nanos();
             ensure(
-                chunk >= 1_000_000 && chunk < segment && segment % chunk == 0,
+                chunk >= 1_000_000 && chunk < segment && segment.is_multiple_of(chunk),
                 "chunk",
                 "chunk: at least \"1 ms\", less than segment, and segment a multiple of it",
             )?;
