@@ -17,18 +17,21 @@ pub enum Unit {
     Number,
     /// A number of packets of the path's largest size: `gamma=30`.
     Packets,
+    /// A number of things that do not come in parts: `horizon=5`.
+    Whole,
     /// A time with its unit, one of `us`, `ms` and `s`: `ret=10s`. The value is in seconds.
     Time,
     /// One of these words: `f=sqrt`. The value is the word's index.
     Choice(&'static [&'static str]),
 }
 
-/// `number`, `packets`, `time` or `word`.
+/// `number`, `packets`, `whole number`, `time` or `word`.
 impl fmt::Display for Unit {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(match self {
             Unit::Number => "number",
             Unit::Packets => "packets",
+            Unit::Whole => "whole number",
             Unit::Time => "time",
             Unit::Choice(_) => "word",
         })
@@ -54,7 +57,7 @@ pub struct Param {
 
 impl Param {
     /// A parameter without a unit.
-    pub(crate) const fn number(
+    pub const fn number(
         name: &'static str,
         [min, default, max]: [f64; 3],
         about: &'static str,
@@ -70,15 +73,23 @@ impl Param {
     }
 
     /// A parameter in packets.
-    pub(crate) const fn packets(name: &'static str, range: [f64; 3], about: &'static str) -> Param {
+    pub const fn packets(name: &'static str, range: [f64; 3], about: &'static str) -> Param {
         Param {
             unit: Unit::Packets,
             ..Param::number(name, range, about)
         }
     }
 
+    /// A parameter that is a whole number.
+    pub const fn whole(name: &'static str, range: [f64; 3], about: &'static str) -> Param {
+        Param {
+            unit: Unit::Whole,
+            ..Param::number(name, range, about)
+        }
+    }
+
     /// A parameter that is a time; the range is in seconds.
-    pub(crate) const fn time(name: &'static str, range: [f64; 3], about: &'static str) -> Param {
+    pub const fn time(name: &'static str, range: [f64; 3], about: &'static str) -> Param {
         Param {
             unit: Unit::Time,
             ..Param::number(name, range, about)
@@ -86,7 +97,7 @@ impl Param {
     }
 
     /// A choice between words; the first is the default.
-    pub(crate) const fn choice(
+    pub const fn choice(
         name: &'static str,
         words: &'static [&'static str],
         about: &'static str,
@@ -101,6 +112,7 @@ impl Param {
     fn parse(&self, text: &str) -> Option<f64> {
         let value = match self.unit {
             Unit::Number | Unit::Packets => text.parse().ok()?,
+            Unit::Whole => f64::from(text.parse::<u32>().ok()?),
             Unit::Time => seconds(text)?,
             Unit::Choice(words) => words.iter().position(|word| *word == text)? as f64,
         };
@@ -128,7 +140,7 @@ impl Param {
     /// `value` as it would be written on a command line.
     fn write(&self, value: f64) -> String {
         match self.unit {
-            Unit::Number | Unit::Packets => format!("{value}"),
+            Unit::Number | Unit::Packets | Unit::Whole => format!("{value}"),
             Unit::Time if value >= 1.0 || value == 0.0 => format!("{value}s"),
             Unit::Time if value >= 1e-3 => format!("{}ms", rounded(value * 1e3)),
             Unit::Time => format!("{}us", rounded(value * 1e6)),
@@ -412,6 +424,11 @@ mod tests {
         assert_eq!(WORD.parse("linear"), Some(1.0));
         assert_eq!(WORD.parse("1"), None);
         assert_eq!(WORD.max, 1.0);
+        let whole = Param::whole("n", [1.0, 5.0, 8.0], "a count");
+        assert_eq!(whole.parse("8"), Some(8.0));
+        for malformed in ["0", "9", "2.5", "-1", "1e0", ""] {
+            assert_eq!(whole.parse(malformed), None, "{malformed}");
+        }
         let packets = Param::packets("w", [1.0, 2.0, 8.0], "a window");
         assert_eq!(
             (packets.unit, packets.parse("8")),

@@ -1,24 +1,25 @@
 //! Adaptation rules: which level the next video segment has.
 //!
 //! A rule is a state machine without a clock. It sees the buffer, the throughput estimate and the
-//! ladder, and answers with a level or a wait; equal inputs give equal answers.
+//! ladder, hears of each segment that came, and answers with a level or a wait; equal inputs give
+//! equal answers. [`RULES`] is the table from which [`by_name`] makes them.
 
 mod abandon;
 mod bba0;
 mod bola;
 mod dynamic;
 mod fixed;
+mod l2a;
+mod mpc;
 mod rate;
+mod table;
 
 use std::fmt::Debug;
 use std::time::Duration;
 
 pub use self::abandon::{should_abandon, Download};
-pub use self::bba0::Bba0;
-pub use self::bola::Bola;
-pub use self::dynamic::Dynamic;
-pub use self::fixed::Fixed;
-pub use self::rate::{rate_level, Rate, SAFETY};
+pub use self::rate::rate_level;
+pub use self::table::{by_name, choose, Choice, Entry, InvalidChoice, RULES};
 
 /// What a rule may look at.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +36,11 @@ pub struct Situation<'a> {
     pub throughput_bps: Option<f64>,
     /// Level of the previous segment.
     pub last_level: Option<usize>,
+    /// Since the last segment came, or since the rule was asked last if that was later: time that
+    /// no download took.
+    pub idle: Duration,
+    /// How fast the media plays: 1, but for live playback that catches up or falls back.
+    pub playback_rate: f64,
 }
 
 impl Situation<'_> {
@@ -53,41 +59,36 @@ pub enum Decision {
     Wait(Duration),
 }
 
+/// A video segment that has come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Arrival {
+    /// Its level.
+    pub level: usize,
+    /// Media in it.
+    pub duration: Duration,
+    /// From the request to the last byte.
+    pub took: Duration,
+    /// Buffered before it joined.
+    pub buffer: Duration,
+    /// What the whole connection carried meanwhile, other requests included, bit/s.
+    pub throughput_bps: f64,
+}
+
 /// An adaptation rule.
 pub trait Rule: Debug + Send {
-    /// The name [`by_name`] knows it by, for reports.
-    fn name(&self) -> String;
-
     /// Decides about the next segment. Called once per segment, and again after a wait.
     fn decide(&mut self, situation: &Situation<'_>) -> Decision;
+
+    /// A video segment came; before the next decision.
+    fn on_segment(&mut self, _arrival: &Arrival) {}
+
+    /// Playback stood for want of video; before the segment that ended that.
+    fn on_stall(&mut self) {}
 
     /// Whether a download that falls behind may be given up for a lower level.
     fn may_abandon(&self) -> bool {
         false
     }
-}
-
-/// Names that [`by_name`] accepts.
-pub const NAMES: [&str; 5] = ["rate", "bba0", "bola", "dynamic", "fixed:LEVEL"];
-
-/// There is no rule of that name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown adaptation rule {0:?}; known are {names}", names = NAMES.join(", "))]
-pub struct UnknownRule(pub String);
-
-/// Makes a rule from its name, e.g. `rate` or `fixed:0`.
-pub fn by_name(name: &str) -> Result<Box<dyn Rule>, UnknownRule> {
-    let unknown = || UnknownRule(name.into());
-    Ok(match name {
-        "rate" => Box::new(Rate),
-        "bba0" => Box::new(Bba0),
-        "bola" => Box::new(Bola::default()),
-        "dynamic" => Box::new(Dynamic::default()),
-        _ => {
-            let level = name.strip_prefix("fixed:").ok_or_else(unknown)?;
-            Box::new(Fixed(level.parse().map_err(|_| unknown())?))
-        }
-    })
 }
 
 #[cfg(test)]
@@ -105,42 +106,50 @@ mod tests {
             buffer_goal: Duration::from_secs(18),
             throughput_bps: Some(throughput_bps),
             last_level: Some(last),
+            idle: Duration::ZERO,
+            playback_rate: 1.0,
         }
     }
 
-    #[test]
-    fn names_lead_to_their_rules() {
-        for name in ["rate", "bba0", "bola", "dynamic", "fixed:2"] {
-            assert_eq!(by_name(name).unwrap().name(), name);
-        }
-        for name in ["", "Rate", "fixed", "fixed:", "fixed:-1", "fixed:top"] {
-            let error = by_name(name).unwrap_err().to_string();
-            assert!(
-                error.contains("rate, bba0, bola, dynamic, fixed:LEVEL"),
-                "{error}"
-            );
+    /// A rule by its name.
+    pub(super) fn rule(name: &str) -> Box<dyn Rule> {
+        by_name(name).unwrap()
+    }
+
+    /// A segment of 2 s that came at this rate.
+    pub(super) fn arrival(level: usize, throughput_bps: f64) -> Arrival {
+        let bits = 2.0 * LADDER[level] as f64;
+        Arrival {
+            level,
+            duration: Duration::from_secs(2),
+            took: Duration::from_secs_f64(bits / throughput_bps),
+            buffer: Duration::from_secs(4),
+            throughput_bps,
         }
     }
 
     #[test]
     fn no_rule_needs_an_estimate_or_a_second_level() {
-        for name in ["rate", "bba0", "bola", "dynamic", "fixed:7"] {
+        for name in RULES.iter().map(|entry| entry.name) {
             for buffer_s in [0.0, 5.0, 13.0, 40.0] {
-                let mut rule = by_name(name).unwrap();
                 let blind = Situation {
                     throughput_bps: None,
                     last_level: None,
                     ..situation(buffer_s, 0.0, 0)
                 };
-                if let Decision::Level(level) = rule.decide(&blind) {
+                if let Decision::Level(level) = rule(name).decide(&blind) {
                     assert!(level < LADDER.len(), "{name}");
                 }
                 let single = Situation {
                     ladder_bps: &LADDER[..1],
                     ..situation(buffer_s, 5e6, 0)
                 };
-                let decision = by_name(name).unwrap().decide(&single);
-                assert_eq!(decision, Decision::Level(0), "{name} at {buffer_s} s");
+                let mut measured = rule(name);
+                for _ in 0..20 {
+                    measured.on_segment(&arrival(0, 5e6));
+                    let decision = measured.decide(&single);
+                    assert_eq!(decision, Decision::Level(0), "{name} at {buffer_s} s");
+                }
             }
         }
     }

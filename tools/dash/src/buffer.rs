@@ -57,6 +57,14 @@ pub struct Buffer {
     state: State,
     now: Duration,
     playhead: Duration,
+    /// How fast media time passes while it plays.
+    rate: f64,
+    /// Live: playback begins in the middle, and may leave out what came too late.
+    is_live: bool,
+    /// Media that was left out, what was before the beginning included.
+    skipped: Duration,
+    /// What was before the beginning.
+    before: Duration,
     startup: Option<Duration>,
     ended_at: Option<Duration>,
     stalls: Vec<Stall>,
@@ -81,6 +89,10 @@ impl Buffer {
             state: State::Startup,
             now: Duration::ZERO,
             playhead: Duration::ZERO,
+            rate: 1.0,
+            is_live: false,
+            skipped: Duration::ZERO,
+            before: Duration::ZERO,
             startup: None,
             ended_at: None,
             stalls: Vec::new(),
@@ -96,6 +108,42 @@ impl Buffer {
     /// Media time of the playhead.
     pub fn playhead(&self) -> Duration {
         self.playhead
+    }
+
+    /// Media that was played.
+    pub fn played(&self) -> Duration {
+        self.playhead.saturating_sub(self.skipped)
+    }
+
+    /// Live: media that was left out since playback began.
+    pub fn left_out(&self) -> Duration {
+        self.skipped.saturating_sub(self.before)
+    }
+
+    /// How fast media time passes while it plays; 1 but for [`Self::set_rate`].
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// From now on media time passes this fast.
+    pub fn set_rate(&mut self, rate: f64) {
+        self.rate = rate;
+    }
+
+    /// Before anything was pushed: playback is live and begins at this media time. From then on what
+    /// is missing before buffered media is left out when playback begins or resumes.
+    pub fn begin_live(&mut self, playhead: Duration) {
+        self.is_live = true;
+        self.skip_to(playhead);
+    }
+
+    /// Leaves out what is before this media time.
+    pub fn skip_to(&mut self, playhead: Duration) {
+        self.skipped += playhead.saturating_sub(self.playhead);
+        self.playhead = self.playhead.max(playhead);
+        if self.played().is_zero() {
+            self.before = self.skipped;
+        }
     }
 
     /// When the first frame showed.
@@ -129,6 +177,19 @@ impl Buffer {
             .or_else(|| self.tracks.iter().map(|track| track.until).max())
             .unwrap_or_default();
         until.saturating_sub(self.playhead)
+    }
+
+    /// Media time up to which a track is buffered.
+    pub fn until(&self, kind: MediaKind) -> Duration {
+        let track = self.tracks.iter().find(|track| track.kind == kind);
+        track.map_or(Duration::ZERO, |track| track.until)
+    }
+
+    /// A track has no more than what was pushed.
+    pub fn complete(&mut self, kind: MediaKind) {
+        if let Some(track) = self.tracks.iter_mut().find(|track| track.kind == kind) {
+            track.is_complete = true;
+        }
     }
 
     /// Media of one track ahead of the playhead.
@@ -173,14 +234,19 @@ impl Buffer {
     }
 
     fn play(&mut self, passed: Duration) {
+        // As it is at a rate of 1, without rounding.
+        let (as_media, as_time) = match self.rate == 1.0 {
+            true => (passed, self.level()),
+            false => (passed.mul_f64(self.rate), self.level().div_f64(self.rate)),
+        };
         let left = self.level();
         let is_complete = self.tracks.iter().all(|track| track.is_complete);
         // At exactly zero the next segment may still arrive in the same instant.
-        if passed < left || (passed == left && !is_complete) {
-            self.playhead += passed;
+        if passed < as_time || (passed == as_time && !is_complete) {
+            self.playhead += as_media.min(left);
             return;
         }
-        let dry_at = self.now + left;
+        let dry_at = self.now + as_time;
         self.playhead += left;
         self.levels.push((dry_at, Duration::ZERO));
         if is_complete {
@@ -195,7 +261,7 @@ impl Buffer {
             }
             self.stalls.push(Stall {
                 start: dry_at,
-                duration: passed - left,
+                duration: passed - as_time,
                 media_time: self.playhead,
             });
         }
@@ -212,6 +278,11 @@ impl Buffer {
     ) {
         self.advance(now);
         self.levels.push((self.now, self.level()));
+        let is_after_gap = self.is_live && start > self.until(kind) + ROUNDING;
+        if is_after_gap && self.startup.is_some() {
+            // What is before a gap would only be late.
+            self.skip_to(start);
+        }
         if let Some(track) = self.tracks.iter_mut().find(|track| track.kind == kind) {
             track.segments.push_back((start, end));
             track.until = track.until.max(end);
@@ -219,10 +290,27 @@ impl Buffer {
         }
         let is_waiting = self.tracks.iter().any(|track| self.is_awaited(track));
         if !is_waiting && matches!(self.state, State::Startup | State::Stalled(_)) {
+            if self.is_live {
+                self.skip_gap();
+            }
             self.startup.get_or_insert(self.now);
             self.state = State::Playing;
         }
         self.levels.push((self.now, self.level()));
+    }
+
+    /// To where all tracks have media.
+    fn skip_gap(&mut self) {
+        let playhead = self.playhead;
+        let ahead = |track: &Track| {
+            let mut segments = track.segments.iter();
+            segments
+                .find(|&&(_, end)| end > playhead)
+                .map(|&(start, _)| start)
+        };
+        if let Some(first) = self.tracks.iter().filter_map(ahead).max() {
+            self.skip_to(first);
+        }
     }
 
     /// Whether playback stands until more of this track arrives.
@@ -238,6 +326,14 @@ impl Buffer {
             State::Stalled(_) => self.resume_segments,
             State::Playing | State::Ended => return false,
         };
+        if self.is_live {
+            // It may begin in the middle of a segment, and then waits for as much as a whole one.
+            let Some(&(start, end)) = track.segments.back() else {
+                return !track.is_complete;
+            };
+            let ahead = track.until.saturating_sub(self.playhead);
+            return !track.is_complete && ahead + ROUNDING < (end - start) * needed as u32;
+        }
         let whole = |&&(start, _): &&(Duration, Duration)| start + ROUNDING >= self.playhead;
         !track.is_complete && track.segments.iter().filter(whole).count() < needed
     }
@@ -311,6 +407,32 @@ mod tests {
         assert_eq!(buffer.state(), State::Stalled(s(2)));
         buffer.push(s(6), Audio, (s(3), s(6)), false);
         assert_eq!(buffer.state(), State::Playing);
+    }
+
+    #[test]
+    fn live_begins_in_the_middle_catches_up_and_leaves_out_gaps() {
+        let mut buffer = Buffer::new(&[Video], 1, 1);
+        buffer.begin_live(s(101));
+        buffer.push(s(1), Video, segment(50), false);
+        assert_eq!(buffer.startup(), None, "half a segment is too little");
+        buffer.push(s(1), Video, segment(51), false);
+        assert_eq!((buffer.startup(), buffer.playhead()), (Some(s(1)), s(101)));
+        // Three seconds of media, at a quarter more: dry at 1 + 2.4 s.
+        buffer.set_rate(1.25);
+        buffer.advance(s(3));
+        assert_eq!(buffer.playhead(), Duration::from_millis(103_500));
+        buffer.advance(s(5));
+        assert_eq!(buffer.stalls()[0].start, Duration::from_millis(3_400));
+        assert_eq!(buffer.stalls()[0].duration, Duration::from_millis(1_600));
+        // 104 to 120 never comes.
+        buffer.push(s(6), Video, segment(60), false);
+        assert_eq!(
+            (buffer.state(), buffer.playhead()),
+            (State::Playing, s(120))
+        );
+        buffer.set_rate(1.0);
+        buffer.advance(s(7));
+        assert_eq!(buffer.played(), s(4));
     }
 
     #[test]

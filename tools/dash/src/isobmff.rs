@@ -182,6 +182,66 @@ impl Fields<'_> {
     }
 }
 
+/// Counts the chunks of a CMAF segment as its bytes come: each ends with an `mdat` box.
+#[derive(Debug, Clone, Default)]
+pub struct ChunkCounter {
+    header: Vec<u8>,
+    /// Of the box whose header is known.
+    left_bytes: u64,
+    is_mdat: bool,
+    chunks: u64,
+}
+
+impl ChunkCounter {
+    /// Chunks that are there as a whole.
+    pub fn chunks(&self) -> u64 {
+        self.chunks
+    }
+
+    /// Takes the next bytes of the body. What is no box is one without an end.
+    pub fn feed(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            if self.left_bytes == 0 {
+                let (first, rest) = bytes.split_at(1);
+                self.header.extend(first);
+                bytes = rest;
+                self.read_header();
+                continue;
+            }
+            let now = self.left_bytes.min(bytes.len() as u64);
+            self.left_bytes -= now;
+            bytes = &bytes[now as usize..];
+            self.chunks += u64::from(self.left_bytes == 0 && self.is_mdat);
+        }
+    }
+
+    /// Takes a header that is there as a whole.
+    fn read_header(&mut self) {
+        let Some((short, kind)) = self.header.first_chunk::<8>().map(|it| it.split_at(4)) else {
+            return;
+        };
+        let is_mdat = kind == b"mdat";
+        let short = short
+            .iter()
+            .fold(0, |size, byte| size << 8 | u64::from(*byte));
+        let size = match (short, self.header.get(8..16)) {
+            (1, None) => return,
+            (1, Some(long)) => long
+                .iter()
+                .fold(0, |size, byte| size << 8 | u64::from(*byte)),
+            _ => short,
+        };
+        let body = size.checked_sub(self.header.len() as u64);
+        self.is_mdat = is_mdat;
+        self.header.clear();
+        match body {
+            Some(0) => self.chunks += u64::from(is_mdat),
+            Some(bytes) => self.left_bytes = bytes,
+            None => self.left_bytes = u64::MAX,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -287,5 +347,43 @@ mod tests {
         let mut other = good;
         other[4..8].copy_from_slice(b"moof");
         assert_eq!(sidx(&other, 0, 100), Err(SidxError::Missing));
+    }
+
+    #[test]
+    fn chunks_are_counted_however_their_bytes_come() {
+        let boxed = |kind: &[u8; 4], body: usize| {
+            let mut bytes = (body as u32 + 8).to_be_bytes().to_vec();
+            bytes.extend(kind);
+            bytes.resize(body + 8, 0x5a);
+            bytes
+        };
+        let mut long = [&1u32.to_be_bytes()[..], b"mdat", &20u64.to_be_bytes()].concat();
+        long.extend([0; 4]);
+        let body = [
+            boxed(b"styp", 16),
+            boxed(b"moof", 100),
+            boxed(b"mdat", 500),
+            boxed(b"moof", 90),
+            long,
+            boxed(b"mdat", 0),
+        ]
+        .concat();
+        let ends = [24 + 108 + 508, 24 + 108 + 508 + 98 + 20, body.len()];
+        for piece in [1, 3, 7, 200, body.len()] {
+            let mut counter = ChunkCounter::default();
+            let mut at = 0;
+            for bytes in body.chunks(piece) {
+                counter.feed(bytes);
+                at += bytes.len();
+                let whole = ends.iter().filter(|end| **end <= at).count() as u64;
+                assert_eq!(counter.chunks(), whole, "{at} in pieces of {piece}");
+            }
+        }
+        // Sizes that cannot be are no reason to count on.
+        for wrong in [&b"\0\0\0\x02mdat"[..], b"\0\0\0\0mdat"] {
+            let mut counter = ChunkCounter::default();
+            counter.feed(&[wrong, &[0; 100]].concat());
+            assert_eq!(counter.chunks(), 0);
+        }
     }
 }

@@ -17,6 +17,7 @@
 pub mod abr;
 pub mod buffer;
 pub mod isobmff;
+pub mod live;
 pub mod mpd;
 pub mod player;
 pub mod qoe;

@@ -1,14 +1,16 @@
-//! Media Presentation Descriptions: the static subset of ISO/IEC 23009-1 that ffmpeg's dash muxer
-//! writes and that on-demand content in the wild uses.
+//! Media Presentation Descriptions: the subset of ISO/IEC 23009-1 that ffmpeg's dash muxer writes
+//! and that on-demand and live content in the wild uses.
 //!
 //! Read: Periods, audio and video AdaptationSets, BaseURL at every level, SegmentTemplate with
-//! `duration` or SegmentTimeline, SegmentList, SegmentBase with `indexRange`. Segment URLs are
-//! computed when asked for, so memory follows the size of the document and not the number of
-//! segments it promises. Only the first BaseURL of each level is used, and subtitles, thumbnails
-//! and AdaptationSets with an EssentialProperty (trick modes, for instance) are passed over.
+//! `duration` or SegmentTimeline, SegmentList, SegmentBase with `indexRange`; of live ones what
+//! [`Live`] has. Segment URLs are computed when asked for, so memory follows the size of the
+//! document and not the number of segments it promises. Subtitles, thumbnails and AdaptationSets
+//! with an EssentialProperty (trick modes, for instance) are passed over.
 
+mod date;
 mod duration;
 mod error;
+mod live;
 mod segments;
 mod template;
 mod xml;
@@ -19,17 +21,23 @@ use std::time::Duration;
 use url::Url;
 
 pub use self::error::{ElementName, MpdError, Problem};
+pub use self::live::{read_clock, Clock, Live};
 use self::segments::{Budget, Media, Place};
 use self::xml::Element;
 use crate::isobmff::{self, SidxError};
 
-/// A parsed, static MPD.
+/// Most BaseURLs of a Representation that are told apart.
+const MAX_BASES: usize = 8;
+
+/// A parsed MPD.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Presentation {
     /// Where it came from; relative URLs were resolved against it.
     pub url: Url,
-    /// Length of the media.
+    /// Length of the media; a hundred years if it is live and its end is not known.
     pub duration: Duration,
+    /// What only a live one has.
+    pub live: Option<Live>,
     /// In order of their start; never empty.
     pub periods: Vec<Period>,
 }
@@ -98,6 +106,11 @@ pub struct Representation {
     pub codecs: Option<String>,
     /// What a decoder needs before the first segment.
     pub init: Option<Resource>,
+    /// So long before its end a segment may be asked for while it is being made;
+    /// [`Duration::MAX`]: at any time.
+    pub availability_offset: Duration,
+    /// What its URLs are relative to, the preferred one first; never empty.
+    pub bases: Vec<Url>,
     media: Media,
 }
 
@@ -154,6 +167,34 @@ pub struct Segment {
 }
 
 impl Representation {
+    /// The first segment of the Period that does not end by `time` on the Period's clock, counted
+    /// from 0; the last one if all do, 0 while the segments are not known.
+    pub fn index_at(&self, time: Duration) -> u64 {
+        self.media.index_at(time)
+    }
+
+    /// Length of the chunks in which segments are made and sent, if they can be asked for early:
+    /// what is made of a segment when it becomes available.
+    pub fn chunk(&self) -> Option<Duration> {
+        let length = self.segment(0)?.duration;
+        let offset = self.availability_offset;
+        (!offset.is_zero() && offset < length).then(|| length - offset)
+    }
+
+    /// The same resource below another BaseURL: `attempt` counts through [`Self::bases`] and begins
+    /// anew after the last. `url` itself if it is not below any of them.
+    pub fn elsewhere(&self, url: &Url, attempt: usize) -> Url {
+        let base = &self.bases[attempt % self.bases.len()];
+        let below = |from: &Url| {
+            let relative = from.make_relative(url)?;
+            (!relative.starts_with("..")).then_some(relative)
+        };
+        let relative = self.bases.iter().find_map(below);
+        relative
+            .and_then(|relative| base.join(&relative).ok())
+            .unwrap_or_else(|| url.clone())
+    }
+
     /// Number of segments; `None` until [`Self::resolve_index`] when they are listed in the file.
     pub fn segment_count(&self) -> Option<u64> {
         self.media.count()
@@ -198,15 +239,21 @@ impl Presentation {
     /// the line, the element and the problem.
     pub fn parse(document: &[u8], url: &Url) -> Result<Self, MpdError> {
         let root = xml::parse(document)?;
-        match root.get("type") {
-            None | Some("static") => {}
-            Some("dynamic") => {
-                return Err(root.error(Problem::Unsupported("a live MPD (type=\"dynamic\")")));
-            }
-            Some(other) => return Err(root.invalid("type", other, "static")),
+        let is_live = match root.get("type") {
+            None | Some("static") => false,
+            Some("dynamic") => true,
+            Some(other) => return Err(root.invalid("type", other, "static or dynamic")),
+        };
+        let mut total = length(&root, "mediaPresentationDuration")?;
+        let has_end = total.is_some() || !is_live;
+        if !has_end {
+            total = Some(duration::OPEN);
         }
-        let total = length(&root, "mediaPresentationDuration")?;
-        let base = base_url(&root, url)?;
+        let live = match is_live {
+            true => Some(Live::of(&root, url, has_end)?),
+            false => None,
+        };
+        let bases = base_urls(&root, std::slice::from_ref(url))?;
 
         let elements: Vec<&Element> = root.all("Period").collect();
         let budget = Budget::new();
@@ -240,13 +287,20 @@ impl Presentation {
                     },
                 )));
             };
-            periods.push(period(element, &base, &budget, start, duration)?);
+            let place = PeriodPlace {
+                bases: &bases,
+                offset: availability_offset(&root)?,
+                budget: &budget,
+                duration,
+                is_open: !has_end && position + 1 == elements.len(),
+            };
+            periods.push(period(element, place, start)?);
         }
         let Some(last) = periods.last() else {
             return Err(root.error(Problem::MissingElement("<Period>")));
         };
         let duration = last.start + last.duration;
-        if duration > duration::MAX_DURATION {
+        if has_end && duration > duration::MAX_DURATION {
             return Err(root.error(Problem::TooLarge {
                 what: "duration in seconds",
                 limit: duration::MAX_DURATION.as_secs(),
@@ -255,19 +309,34 @@ impl Presentation {
         Ok(Self {
             url: url.clone(),
             duration,
+            live,
             periods,
         })
     }
 }
 
+/// What the parts of a Period have from outside.
+#[derive(Clone, Copy)]
+struct PeriodPlace<'a> {
+    bases: &'a [Url],
+    /// availabilityTimeOffset so far.
+    offset: Duration,
+    budget: &'a Budget,
+    duration: Duration,
+    /// A live one without a known end.
+    is_open: bool,
+}
+
 fn period(
     element: &Element,
-    base: &Url,
-    budget: &Budget,
+    outside: PeriodPlace<'_>,
     start: Duration,
-    duration: Duration,
 ) -> Result<Period, MpdError> {
-    let base = base_url(element, base)?;
+    let place = PeriodPlace {
+        bases: &base_urls(element, outside.bases)?,
+        offset: outside.offset.saturating_add(availability_offset(element)?),
+        ..outside
+    };
     let mut adaptation_sets = Vec::new();
     for set in element.all("AdaptationSet") {
         let Some(kind) = kind(set) else {
@@ -277,20 +346,14 @@ fn period(
         if set.first("EssentialProperty").is_some() {
             continue;
         }
-        adaptation_sets.push(adaptation_set(
-            [set, element],
-            kind,
-            &base,
-            budget,
-            duration,
-        )?);
+        adaptation_sets.push(adaptation_set([set, element], kind, place)?);
     }
     if adaptation_sets.is_empty() {
         return Err(element.error(Problem::MissingElement("an audio or video <AdaptationSet>")));
     }
     Ok(Period {
         start,
-        duration,
+        duration: place.duration,
         adaptation_sets,
     })
 }
@@ -314,19 +377,21 @@ fn kind(set: &Element) -> Option<MediaKind> {
 fn adaptation_set(
     levels: [&Element; 2],
     kind: MediaKind,
-    base: &Url,
-    budget: &Budget,
-    duration: Duration,
+    outside: PeriodPlace<'_>,
 ) -> Result<AdaptationSet, MpdError> {
     let [set, period] = levels;
-    let base = base_url(set, base)?;
+    let place = PeriodPlace {
+        bases: &base_urls(set, outside.bases)?,
+        offset: outside.offset.saturating_add(availability_offset(set)?),
+        ..outside
+    };
     let mut known = None;
     let mut representations: Vec<Representation> = Vec::new();
     for element in set.all("Representation") {
         if element.first("EssentialProperty").is_some() {
             continue;
         }
-        let representation = representation([element, set, period], &base, budget, duration)?;
+        let representation = representation([element, set, period], place)?;
         if let Some(count) = representation.segment_count() {
             let known = *known.get_or_insert(count);
             if count != known {
@@ -349,9 +414,7 @@ fn adaptation_set(
 /// `levels` runs from the Representation outwards.
 fn representation(
     levels: [&Element; 3],
-    base: &Url,
-    budget: &Budget,
-    duration: Duration,
+    outside: PeriodPlace<'_>,
 ) -> Result<Representation, MpdError> {
     let [element, set, _] = levels;
     let id = element
@@ -380,17 +443,23 @@ fn representation(
                 .ok_or_else(|| element.invalid("frameRate", text, "a number or a fraction"))?,
         ),
     };
-    let base = base_url(element, base)?;
+    let bases = base_urls(element, outside.bases)?;
+    let base = &bases[0];
     let codecs = inherited("codecs");
-    let strings = 2 * base.as_str().len() + id.len() + codecs.map_or(0, str::len);
-    budget.charge_representation(element, size_of::<Representation>() + strings)?;
-    let (init, media) = segments::of_representation(&Place {
+    let base_bytes: usize = bases.iter().map(|base| base.as_str().len()).sum();
+    let strings = base.as_str().len() + base_bytes + id.len() + codecs.map_or(0, str::len);
+    let offset = outside.offset.saturating_add(availability_offset(element)?);
+    outside
+        .budget
+        .charge_representation(element, size_of::<Representation>() + strings)?;
+    let (init, media, own_offset) = segments::of_representation(&Place {
         levels,
-        base: &base,
-        period: duration,
+        base,
+        period: outside.duration,
+        is_open: outside.is_open,
         id,
         bandwidth_bps,
-        budget,
+        budget: outside.budget,
     })?;
     Ok(Representation {
         id: id.into(),
@@ -400,6 +469,8 @@ fn representation(
         frame_rate,
         codecs: codecs.map(Into::into),
         init,
+        availability_offset: offset.saturating_add(own_offset),
+        bases,
         media,
     })
 }
@@ -420,11 +491,29 @@ fn length(element: &Element, name: &'static str) -> Result<Option<Duration>, Mpd
         .transpose()
 }
 
-/// `base`, or the element's own BaseURL resolved against it.
-fn base_url(element: &Element, base: &Url) -> Result<Url, MpdError> {
+/// `bases`, or each of the element's own BaseURLs resolved against each of them, the preferred one
+/// first.
+fn base_urls(element: &Element, bases: &[Url]) -> Result<Vec<Url>, MpdError> {
+    let mut all = Vec::new();
+    for own in element.all("BaseURL") {
+        for base in bases {
+            let url = resolve(own, "BaseURL", base, own.text.trim())?;
+            if all.len() < MAX_BASES && !all.contains(&url) {
+                all.push(url);
+            }
+        }
+    }
+    match all.is_empty() {
+        true => Ok(bases.to_vec()),
+        false => Ok(all),
+    }
+}
+
+/// What the element's first BaseURL adds to the availabilityTimeOffset.
+fn availability_offset(element: &Element) -> Result<Duration, MpdError> {
     match element.first("BaseURL") {
-        Some(own) => resolve(own, "BaseURL", base, own.text.trim()),
-        None => Ok(base.clone()),
+        Some(base) => segments::availability_offset(base),
+        None => Ok(Duration::ZERO),
     }
 }
 

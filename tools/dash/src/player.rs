@@ -13,23 +13,48 @@
 //!
 //! Audio and video are fetched side by side, one request each. Fetching a track pauses while its
 //! buffer is above the goal, so a buffer never exceeds the goal by more than one segment.
+//!
+//! A live presentation is asked for from where its present should be on screen, segment by segment
+//! as they become available; the MPD again as often as it says, and the time where it says. A
+//! segment that is made in chunks while it is sent joins the buffer chunk by chunk
+//! ([`Player::on_chunks`]).
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use mpq_cmcd::{Cmcd, Object};
 use url::Url;
 
-use crate::abr::{should_abandon, Decision, Download, Rule, Situation};
+use crate::abr::{should_abandon, Arrival, Decision, Download, Rule, Situation};
 use crate::buffer::{Buffer, State};
 use crate::isobmff::{check_start, CHECKED_BYTES};
-use crate::mpd::{ByteRange, MediaKind, Presentation, Representation, Resource};
-use crate::throughput::Throughput;
+use crate::live::Edge;
+use crate::mpd::{self, ByteRange, Clock, MediaKind, Presentation, Representation, Resource};
+use crate::throughput::{Carried, Throughput};
 
 /// Largest segment index that is kept in memory, bytes.
 const MAX_INDEX_BYTES: u64 = 4 << 20;
 
+/// Largest MPD that is taken, bytes.
+pub const MAX_MPD_BYTES: usize = 16 << 20;
+
+/// Largest answer to the question for the time, bytes.
+const MAX_CLOCK_BYTES: usize = 64;
+
+/// Segments of latency where nothing says how much it should be.
+const TARGET_SEGMENTS: u32 = 3;
+
+/// The same in chunks, where segments are sent while they are made.
+const TARGET_CHUNKS: u32 = 4;
+
+/// Least pause between two requests for the MPD.
+const LEAST_UPDATE: Duration = Duration::from_secs(1);
+
+/// Live playback is steered at least so often.
+const STEER_EVERY: Duration = Duration::from_millis(100);
+
 /// What a player can be told.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// Fetching pauses above this much buffer; 18 s.
     pub buffer_goal: Duration,
@@ -47,6 +72,16 @@ pub struct Config {
     pub retry_delay: Duration,
     /// Highest audio rate that is chosen if there is one so low, bit/s; 128 kbit/s.
     pub audio_max_bps: u64,
+    /// Time at the session's beginning, since 1970-01-01T00:00:00Z; live presentations need it.
+    pub wall_clock: Option<Duration>,
+    /// How far behind the present live playback should be; `None`: what the MPD says, else three
+    /// segments, or four chunks where segments come in chunks.
+    pub target_latency: Option<Duration>,
+    /// Least and greatest playback rate with which live playback returns to the target; `None`:
+    /// what the MPD says, else 0.95 and 1.05.
+    pub playback_rate: Option<(f64, f64)>,
+    /// Live playback that is further behind the target leaves out what is between; 12 s.
+    pub max_drift: Duration,
 }
 
 impl Default for Config {
@@ -60,6 +95,10 @@ impl Default for Config {
             attempts: 3,
             retry_delay: Duration::from_millis(500),
             audio_max_bps: 128_000,
+            wall_clock: None,
+            target_latency: None,
+            playback_rate: None,
+            max_drift: Duration::from_secs(12),
         }
     }
 }
@@ -75,8 +114,12 @@ pub enum What {
     Init,
     /// Its segment index (`sidx`).
     Index,
-    /// A media segment, counted from 0 over the whole presentation.
+    /// A media segment, counted from 0 over the whole session.
     Segment(u64),
+    /// The MPD of a live presentation again.
+    Manifest,
+    /// The time, which a live presentation says where to get.
+    Clock,
 }
 
 /// A request to make.
@@ -86,9 +129,9 @@ pub struct Fetch {
     pub id: FetchId,
     /// What it is for.
     pub what: What,
-    /// For which track.
+    /// For which track; video's also where it is for both.
     pub kind: MediaKind,
-    /// The Representation's id.
+    /// The Representation's id; empty where it is for both.
     pub representation: String,
     /// Where it is.
     pub url: Url,
@@ -101,6 +144,30 @@ pub struct Fetch {
     pub cmcd: Cmcd,
     /// What will be asked for next if the level stays, relative to `url`.
     pub next_object: Option<String>,
+    /// BaseURLs below which it is; after a failure the next one is tried.
+    pub bases: usize,
+    /// Of a segment: media time of its start and its end.
+    pub media: Option<(Duration, Duration)>,
+    /// Of a segment that is sent while it is made: length of its chunks.
+    pub chunk: Option<Duration>,
+}
+
+/// `segment 7 (video, representation 5000000)` and the like.
+impl fmt::Display for Fetch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.what {
+            What::Manifest => return f.write_str("the MPD"),
+            What::Clock => return f.write_str("the time"),
+            What::Init => f.write_str("the initialisation segment")?,
+            What::Index => f.write_str("the segment index")?,
+            What::Segment(index) => write!(f, "segment {index}")?,
+        }
+        write!(
+            f,
+            " ({}, representation {})",
+            self.kind, self.representation
+        )
+    }
 }
 
 /// What to do now.
@@ -136,15 +203,20 @@ pub enum PlayerError {
     #[error("only some periods of the MPD have audio; this player needs it in all or none")]
     AudioComesAndGoes,
     /// All attempts failed.
-    #[error("{url} failed {attempts} times, the last time because {reason}")]
+    #[error("{what}, {url}, failed {attempts} times, the last time because {reason}")]
     GaveUp {
+        /// What it was for, as a reader would call it.
+        what: String,
         /// The resource.
-        url: Url,
+        url: Box<Url>,
         /// How often it was asked for.
         attempts: u32,
         /// Why the last attempt failed.
         reason: String,
     },
+    /// Live, and the caller did not say what time it is.
+    #[error("a live presentation needs to know the time")]
+    NoClock,
     /// A Representation's segments do not match those of the others, or have no URL.
     #[error("representation {id:?} has no segment {index} where another has one")]
     Unaligned {
@@ -185,7 +257,37 @@ pub struct FetchedSegment {
 struct Pending {
     fetch: Fetch,
     sent_at: Duration,
+    /// What the connection had carried until then.
+    carried: Carried,
     received_bytes: u64,
+    /// Whether something of the response came.
+    has_begun: bool,
+    /// Chunks of a segment under way that are in the buffer.
+    chunks: u64,
+    /// The next chunk is not there yet; it will be at this time.
+    paused_until: Option<Duration>,
+}
+
+/// A request that belongs to no track.
+#[derive(Debug)]
+struct Side {
+    id: FetchId,
+    what: What,
+    sent_at: Duration,
+    received_bytes: u64,
+}
+
+/// What only a live session has.
+#[derive(Debug)]
+struct LiveState {
+    edge: Edge,
+    /// Whether the tracks are where playback is to begin.
+    is_placed: bool,
+    /// Whether the time is what the presentation's own clock says, or as good as it gets.
+    is_clock_set: bool,
+    side: Option<Side>,
+    update_at: Option<Duration>,
+    failures: u32,
 }
 
 #[derive(Debug)]
@@ -198,8 +300,8 @@ struct Track {
     /// Chosen for the next segment, until it has arrived.
     chosen: Option<usize>,
     last_level: Option<usize>,
-    /// (Period, level) pairs whose init segment has arrived.
-    initialised: Vec<(usize, usize)>,
+    /// Init segments that have arrived.
+    initialised: Vec<Resource>,
     pending: Option<Pending>,
     /// To be sent again, not before this time.
     retry: Option<(Duration, Fetch)>,
@@ -209,6 +311,10 @@ struct Track {
     is_complete: bool,
     /// Starvations up to its last request.
     told_starvations: usize,
+    /// The last segment came, or the rule was asked, whichever was later.
+    idle_since: Duration,
+    /// Which of the BaseURLs is asked: the one that answered last.
+    base: usize,
 }
 
 /// A playing session. All times it is given must not go back.
@@ -225,6 +331,9 @@ pub struct Player {
     segments: Vec<FetchedSegment>,
     received_bytes: u64,
     wasted_bytes: u64,
+    /// Of video, that the rule heard of.
+    starvations: usize,
+    live: Option<LiveState>,
 }
 
 impl Player {
@@ -261,8 +370,16 @@ impl Player {
             hold_until: Duration::ZERO,
             is_complete: false,
             told_starvations: 0,
+            idle_since: Duration::ZERO,
+            base: 0,
+        };
+        let live = match &presentation.live {
+            None => None,
+            Some(_) => Some(Self::live_state(&presentation, &config)?),
         };
         Ok(Self {
+            live,
+            starvations: 0,
             tracks: kinds.iter().map(track).collect(),
             buffer: Buffer::new(kinds, config.startup_segments, config.resume_segments),
             presentation,
@@ -275,6 +392,42 @@ impl Player {
             received_bytes: 0,
             wasted_bytes: 0,
         })
+    }
+
+    fn live_state(presentation: &Presentation, config: &Config) -> Result<LiveState, PlayerError> {
+        let (Some(live), Some(wall)) = (&presentation.live, config.wall_clock) else {
+            return Err(PlayerError::NoClock);
+        };
+        let last = presentation.periods.last();
+        let video = last.and_then(|period| period.first(MediaKind::Video));
+        let video = video.and_then(|set| set.representations.first());
+        let by_length = video.map_or(Duration::ZERO, |video| match video.chunk() {
+            Some(chunk) => chunk * TARGET_CHUNKS,
+            None => first_length(video) * TARGET_SEGMENTS,
+        });
+        let target = config.target_latency.or(live.target_latency);
+        let target = target.or(live.suggested_delay).unwrap_or(by_length);
+        let rates = config.playback_rate.or(live.playback_rate);
+        let rates = rates.unwrap_or((0.95, 1.05));
+        let start = live.availability_start;
+        let mut edge = Edge::new(wall, start, target, rates);
+        if let Some(Clock::Direct(time)) = live.clock {
+            // As good as the time that the MPD took to come.
+            edge = Edge::new(time, start, target, rates);
+        }
+        Ok(LiveState {
+            edge,
+            is_placed: false,
+            is_clock_set: !matches!(live.clock, Some(Clock::Http(_))),
+            side: None,
+            update_at: live.update_period.map(|period| period.max(LEAST_UPDATE)),
+            failures: 0,
+        })
+    }
+
+    /// The present of a live presentation, and how far playback is behind.
+    pub fn edge(&self) -> Option<&Edge> {
+        self.live.as_ref().map(|live| &live.edge)
     }
 
     /// The presentation; indexes that were fetched are resolved in it.
@@ -290,11 +443,6 @@ impl Player {
     /// Video segments so far, in order.
     pub fn segments(&self) -> &[FetchedSegment] {
         &self.segments
-    }
-
-    /// Name of the adaptation rule.
-    pub fn rule_name(&self) -> String {
-        self.rule.name()
     }
 
     /// The connection's estimated throughput, bit/s.
@@ -332,17 +480,47 @@ impl Player {
 
     /// Lets the buffer play up to `now`, for those who look at it between requests.
     pub fn advance(&mut self, now: Instant) {
-        self.buffer.advance(self.on_clock(now));
+        self.pass(self.on_clock(now));
+    }
+
+    /// Lets time pass for all that depends on it.
+    fn pass(&mut self, now: Duration) {
+        self.buffer.advance(now);
+        for track in &mut self.tracks {
+            if let Some(pending) = &mut track.pending {
+                if let Some(at) = pending.paused_until.take_if(|at| *at <= now) {
+                    self.throughput.on_request(at);
+                    self.throughput.on_begin(at, 0);
+                }
+            }
+        }
+        let Some(live) = &mut self.live else {
+            return;
+        };
+        let state = self.buffer.state();
+        if self.buffer.startup().is_some() && state != State::Ended {
+            let playhead = self.buffer.playhead();
+            live.edge.observe(now, playhead);
+            let rate = live.edge.rate(now, playhead, self.buffer.level());
+            self.buffer.set_rate(rate);
+        }
     }
 
     /// What to do at `now`.
     pub fn next(&mut self, now: Instant) -> Result<Action, PlayerError> {
         let now = self.on_clock(now);
-        self.buffer.advance(now);
+        self.pass(now);
+        let mut until: Option<Duration> = None;
+        if self.live.is_some() {
+            match self.next_of_live(now) {
+                TrackAction::Fetch(fetch) => return Ok(Action::Fetch(fetch)),
+                TrackAction::WaitUntil(time) => until = Some(time),
+                TrackAction::Nothing => return Ok(Action::Wait { until: None }),
+            }
+        }
         // The track that has less is served first.
         let mut order: Vec<usize> = (0..self.tracks.len()).collect();
         order.sort_by_key(|&index| self.buffer.track_level(self.tracks[index].kind));
-        let mut until: Option<Duration> = None;
         for index in order {
             match self.next_of_track(index, now)? {
                 TrackAction::Fetch(fetch) => return Ok(Action::Fetch(fetch)),
@@ -356,11 +534,204 @@ impl Player {
             if self.buffer.state() == State::Ended {
                 return Ok(Action::Done);
             }
-            until = Some(now + self.buffer.level());
+            let left = self.buffer.level().div_f64(self.buffer.rate());
+            let left = if self.buffer.rate() == 1.0 {
+                self.buffer.level()
+            } else {
+                left
+            };
+            until = Some(until.map_or(now + left, |until| until.min(now + left)));
         }
         Ok(Action::Wait {
             until: until.map(|until| self.began + until),
         })
+    }
+
+    /// What a live session needs besides segments: the time, a place to begin, and the MPD again.
+    /// `Nothing` if no segment can be asked for before a report.
+    fn next_of_live(&mut self, now: Duration) -> TrackAction {
+        let (Some(live), Some(mpd)) = (&self.live, &self.presentation.live) else {
+            return TrackAction::WaitUntil(now);
+        };
+        if !live.is_clock_set {
+            return match (&live.side, &mpd.clock) {
+                (None, Some(Clock::Http(url))) => {
+                    let url = url.clone();
+                    self.send_aside(now, What::Clock, url, MAX_CLOCK_BYTES)
+                }
+                _ => TrackAction::Nothing,
+            };
+        }
+        if !live.is_placed {
+            let begin = live.edge.wanted(now);
+            self.buffer.begin_live(begin);
+            for index in 0..self.tracks.len() {
+                self.place(index, begin);
+            }
+        }
+        let url = self.mpd_url();
+        let Some(live) = &mut self.live else {
+            return TrackAction::Nothing;
+        };
+        live.is_placed = true;
+        match (live.update_at, &live.side) {
+            (Some(at), None) if at <= now => {
+                self.send_aside(now, What::Manifest, url, MAX_MPD_BYTES)
+            }
+            (Some(at), None) => TrackAction::WaitUntil(at.min(now + STEER_EVERY)),
+            _ => TrackAction::WaitUntil(now + STEER_EVERY),
+        }
+    }
+
+    /// Where the next MPD is.
+    fn mpd_url(&self) -> Url {
+        let live = self.presentation.live.as_ref();
+        let elsewhere = live.and_then(|live| live.location.as_ref());
+        elsewhere.unwrap_or(&self.presentation.url).clone()
+    }
+
+    fn send_aside(
+        &mut self,
+        now: Duration,
+        what: What,
+        url: Url,
+        keep_bytes: usize,
+    ) -> TrackAction {
+        let id = FetchId(self.next_id);
+        self.next_id += 1;
+        if let Some(live) = &mut self.live {
+            live.side = Some(Side {
+                id,
+                what,
+                sent_at: now,
+                received_bytes: 0,
+            });
+        }
+        let object = match what {
+            What::Manifest => Object::Manifest,
+            _ => Object::Other,
+        };
+        TrackAction::Fetch(Box::new(Fetch {
+            id,
+            what,
+            kind: MediaKind::Video,
+            representation: String::new(),
+            url,
+            range: None,
+            keep_bytes,
+            cmcd: Cmcd {
+                object: Some(object),
+                ..Cmcd::default()
+            },
+            next_object: None,
+            bases: 1,
+            media: None,
+            chunk: None,
+        }))
+    }
+
+    /// Makes the segment at this media time a track's next one.
+    fn place(&mut self, index: usize, media: Duration) {
+        let kind = self.tracks[index].kind;
+        let periods = &self.presentation.periods;
+        let period = periods.iter().rposition(|period| period.start <= media);
+        let period = period.unwrap_or(0);
+        let within = media.saturating_sub(periods[period].start);
+        let first = periods[period].first(kind);
+        let first = first.and_then(|set| set.representations.first());
+        let next_in_period = first.map_or(0, |first| first.index_at(within));
+        let levels = first.map_or(0, |_| self.levels(period, kind));
+        let track = &mut self.tracks[index];
+        track.period = period;
+        track.next_in_period = next_in_period;
+        track.chosen = track.chosen.filter(|level| *level < levels);
+    }
+
+    fn levels(&self, period: usize, kind: MediaKind) -> usize {
+        let set = self.presentation.periods[period].first(kind);
+        set.map_or(0, |set| set.representations.len())
+    }
+
+    /// Media time of the start and the end of a track's next segment; `None` if the MPD does not
+    /// have it yet.
+    fn next_media(&self, track: &Track) -> Option<(Duration, Duration)> {
+        let period = &self.presentation.periods[track.period];
+        let mut levels = self.representations(track).iter();
+        let segment = levels.find_map(|level| level.segment(track.next_in_period))?;
+        let start = period.start + segment.start;
+        Some((start, start + segment.duration))
+    }
+
+    /// Takes the place of the MPD that came before.
+    fn update(&mut self, presentation: Presentation) {
+        // Where each track goes on: at the start of its next segment, or where it ends.
+        let places: Vec<Duration> = self
+            .tracks
+            .iter()
+            .map(|track| match self.next_media(track) {
+                Some((start, _)) => start,
+                None => self.buffer.until(track.kind),
+            })
+            .collect();
+        self.presentation = presentation;
+        for (index, place) in places.into_iter().enumerate() {
+            // Times are rounded to the MPD's ticks.
+            self.place(index, place + Duration::from_millis(2));
+            let track = &self.tracks[index];
+            // Segments that are listed so far may all have come.
+            let is_behind = self
+                .next_media(track)
+                .is_some_and(|(_, end)| end <= place + Duration::from_millis(2));
+            let is_last = track.period + 1 == self.presentation.periods.len();
+            let has_end = self
+                .presentation
+                .live
+                .as_ref()
+                .is_none_or(|live| live.has_end);
+            let track = &mut self.tracks[index];
+            if is_behind {
+                track.next_in_period += 1;
+                if is_last && has_end && track.pending.is_none() {
+                    track.is_complete = true;
+                    let kind = track.kind;
+                    self.buffer.complete(kind);
+                }
+            }
+        }
+    }
+
+    /// When a live track's next segment can be asked for, if not now. `None` while the MPD does not
+    /// have it.
+    fn available_at(&self, track: &Track) -> Option<Duration> {
+        let Some(live) = &self.live else {
+            return Some(Duration::ZERO);
+        };
+        let (_, end) = self.next_media(track)?;
+        let representations = self.representations(track);
+        let offset = representations
+            .iter()
+            .map(|it| it.availability_offset)
+            .min();
+        // Never later than its end: what is there early for one level may not be for another.
+        Some(
+            live.edge
+                .time_of(end.saturating_sub(offset.unwrap_or_default())),
+        )
+    }
+
+    /// Leaves out what live playback is too far behind for.
+    fn catch_up(&mut self, index: usize, now: Duration) {
+        let Some(live) = &self.live else {
+            return;
+        };
+        let wanted = live.edge.wanted(now);
+        let track = &self.tracks[index];
+        let is_late = self
+            .next_media(track)
+            .is_some_and(|(_, end)| end + self.config.max_drift < wanted);
+        if is_late && track.chosen.is_none() {
+            self.place(index, wanted);
+        }
     }
 
     fn next_of_track(&mut self, index: usize, now: Duration) -> Result<TrackAction, PlayerError> {
@@ -384,6 +755,16 @@ impl Player {
                 },
             ));
         }
+        self.catch_up(index, now);
+        let track = &self.tracks[index];
+        if self.live.is_some() {
+            match self.available_at(track) {
+                // With the next MPD.
+                None => return Ok(TrackAction::Nothing),
+                Some(at) if at > now => return Ok(TrackAction::WaitUntil(at)),
+                Some(_) => {}
+            }
+        }
         let level = match track.chosen {
             Some(level) => level,
             None => match self.choose(index, now) {
@@ -398,8 +779,9 @@ impl Player {
         let track = &self.tracks[index];
         let representation = &self.representations(track)[level];
         let id = representation.id.clone();
-        if !track.initialised.contains(&(track.period, level)) {
-            if let Some(init) = representation.init.clone() {
+        if let Some(init) = &representation.init {
+            if !track.initialised.contains(init) {
+                let init = init.clone();
                 return Ok(self.send(index, now, What::Init, id, init));
             }
         }
@@ -453,7 +835,11 @@ impl Player {
             buffer_goal: self.config.buffer_goal,
             throughput_bps: self.throughput.estimate_bps(),
             last_level: track.last_level,
+            idle: now.saturating_sub(track.idle_since),
+            playback_rate: self.buffer.rate(),
         });
+        let last_level = track.last_level;
+        self.tracks[index].idle_since = now;
         match decision {
             Decision::Level(level) => Choice::Level(level.min(top)),
             Decision::Wait(wait) if is_playing => {
@@ -462,7 +848,7 @@ impl Player {
                 Choice::WaitUntil(until)
             }
             // Nothing plays, so waiting would not end: go on as before.
-            Decision::Wait(_) => Choice::Level(track.last_level.unwrap_or(0).min(top)),
+            Decision::Wait(_) => Choice::Level(last_level.unwrap_or(0).min(top)),
         }
     }
 
@@ -480,8 +866,16 @@ impl Player {
         now: Duration,
         what: What,
         representation: String,
-        resource: Resource,
+        mut resource: Resource,
     ) -> TrackAction {
+        let track = &self.tracks[index];
+        let level = track
+            .chosen
+            .and_then(|level| self.representations(track).get(level));
+        let bases = level.map_or(1, |level| level.bases.len());
+        if let Some(level) = level.filter(|level| level.bases.len() > 1) {
+            resource.url = level.elsewhere(&resource.url, track.base);
+        }
         let id = FetchId(self.next_id);
         self.next_id += 1;
         let keep_bytes = match what {
@@ -489,9 +883,20 @@ impl Player {
             What::Index => resource.range.map_or(MAX_INDEX_BYTES, |range| {
                 range.byte_count().min(MAX_INDEX_BYTES)
             }) as usize,
+            What::Manifest => MAX_MPD_BYTES,
+            What::Clock => MAX_CLOCK_BYTES,
         };
         let cmcd = self.cmcd(index, what);
         let next_object = self.next_object(index, what, &resource.url);
+        let track = &self.tracks[index];
+        let (media, chunk) = match (what, track.chosen) {
+            (What::Segment(_), Some(level)) => {
+                let chunk = self.live.as_ref();
+                let chunk = chunk.and_then(|_| self.representations(track)[level].chunk());
+                (self.next_media(track), chunk)
+            }
+            _ => (None, None),
+        };
         let track = &mut self.tracks[index];
         track.told_starvations = self.buffer.starvations(track.kind);
         let fetch = Fetch {
@@ -504,13 +909,20 @@ impl Player {
             keep_bytes,
             cmcd,
             next_object,
+            bases,
+            media,
+            chunk,
         };
+        self.throughput.on_request(now);
         track.pending = Some(Pending {
             fetch: fetch.clone(),
             sent_at: now,
+            carried: self.throughput.carried(),
             received_bytes: 0,
+            has_begun: false,
+            chunks: 0,
+            paused_until: None,
         });
-        self.throughput.on_request(now);
         TrackAction::Fetch(Box::new(fetch))
     }
 
@@ -531,7 +943,7 @@ impl Player {
                 What::Segment(_) if track.kind == MediaKind::Audio => Object::Audio,
                 What::Segment(_) => Object::Video,
                 What::Init => Object::Init,
-                What::Index => Object::Other,
+                What::Index | What::Manifest | What::Clock => Object::Other,
             }),
             ..Cmcd::default()
         };
@@ -561,7 +973,8 @@ impl Player {
 
     /// `received_bytes` of a body have arrived so far, of `total_bytes` if that is known.
     ///
-    /// Worth calling for every read: it keeps the throughput estimate right while requests overlap,
+    /// The first call with bytes or a total is the beginning of the response. Worth calling for every
+    /// read: it keeps the throughput estimate right while requests overlap,
     /// and lets a rule give up a download.
     pub fn on_progress(
         &mut self,
@@ -571,9 +984,17 @@ impl Player {
         total_bytes: Option<u64>,
     ) -> Result<Progress, PlayerError> {
         let now = self.on_clock(now);
-        self.buffer.advance(now);
+        self.pass(now);
+        if let Some(side) = self.side(id) {
+            let new = received_bytes.saturating_sub(side.received_bytes);
+            side.received_bytes += new;
+            self.received_bytes += new;
+            return Ok(Progress::Continue);
+        }
         let index = self.outstanding(id)?;
-        self.count(index, received_bytes);
+        if received_bytes > 0 || total_bytes.is_some() {
+            self.count(index, now, received_bytes);
+        }
         let track = &self.tracks[index];
         let (Some(pending), Some(level), Some(total_bytes)) =
             (&track.pending, track.chosen, total_bytes)
@@ -582,7 +1003,8 @@ impl Player {
         };
         let is_candidate = track.kind == MediaKind::Video
             && matches!(pending.fetch.what, What::Segment(_))
-            && self.rule.may_abandon();
+            && self.rule.may_abandon()
+            && !self.is_being_made(track, now);
         if !is_candidate {
             return Ok(Progress::Continue);
         }
@@ -598,11 +1020,173 @@ impl Player {
             return Ok(Progress::Continue);
         };
         self.wasted_bytes += received_bytes;
-        self.throughput.on_end(now);
+        self.end_of_request(index, now);
         let track = &mut self.tracks[index];
         track.pending = None;
         track.chosen = Some(instead);
         Ok(Progress::Abandon)
+    }
+
+    /// Whether a track's next segment is not complete at the server yet, or in the buffer in part.
+    fn is_being_made(&self, track: &Track, now: Duration) -> bool {
+        let has_chunks = track.pending.as_ref().is_some_and(|it| it.chunks > 0);
+        let is_new = self.live.as_ref().is_some_and(|live| {
+            let media = self.next_media(track);
+            media.is_some_and(|(_, end)| end > live.edge.media(now))
+        });
+        has_chunks || is_new
+    }
+
+    /// `chunks` chunks of a segment under way are there as a whole, counted from its beginning.
+    ///
+    /// Does nothing for anything but segments that are sent while they are made. Call it after
+    /// [`Self::on_progress`].
+    pub fn on_chunks(&mut self, now: Instant, id: FetchId, chunks: u64) -> Result<(), PlayerError> {
+        let now = self.on_clock(now);
+        self.pass(now);
+        if self.side(id).is_some() {
+            return Ok(());
+        }
+        let index = self.outstanding(id)?;
+        let track = &self.tracks[index];
+        let (Some(pending), Some(level), Some(live)) = (&track.pending, track.chosen, &self.live)
+        else {
+            return Ok(());
+        };
+        let chunk = self.representations(track)[level].chunk();
+        let (Some(chunk), Some((start, end)), What::Segment(_)) =
+            (chunk, self.next_media(track), pending.fetch.what)
+        else {
+            return Ok(());
+        };
+        let most = (end - start).as_nanos().div_ceil(chunk.as_nanos().max(1)) as u64;
+        let (before, chunks) = (pending.chunks, chunks.min(most));
+        if chunks <= before || chunks == most {
+            // The last one comes with the end.
+            return Ok(());
+        }
+        let until = |chunks: u64| start + chunk * chunks as u32;
+        // The next one is there when its end is made.
+        let next_at = live.edge.time_of(until(chunks + 1).min(end));
+        let kind = track.kind;
+        let media = (until(before), until(chunks));
+        if let Some(pending) = &mut self.tracks[index].pending {
+            pending.chunks = chunks;
+            if next_at > now {
+                pending.paused_until = Some(next_at);
+                self.throughput.on_pause(now, true);
+            }
+        }
+        self.push(now, kind, media, false);
+        Ok(())
+    }
+
+    /// Media for the buffer. When live playback begins it begins where it should be, if that is
+    /// there.
+    fn push(&mut self, now: Duration, kind: MediaKind, media: (Duration, Duration), is_last: bool) {
+        let had_begun = self.buffer.startup().is_some();
+        self.buffer.push(now, kind, media, is_last);
+        if let (Some(live), false, true) =
+            (&mut self.live, had_begun, self.buffer.startup().is_some())
+        {
+            let wanted = live.edge.wanted(now);
+            if wanted < self.buffer.playhead() + self.buffer.level() {
+                self.buffer.skip_to(wanted);
+            }
+            live.edge.observe(now, self.buffer.playhead());
+        }
+    }
+
+    /// The answer to a request that belongs to no track.
+    fn on_side_done(&mut self, now: Duration, side: Side, head: &[u8]) -> Result<(), PlayerError> {
+        let outcome = match side.what {
+            What::Clock => self.set_clock(now, &side, head),
+            _ => Presentation::parse(head, &self.presentation.url)
+                .map_err(|error| error.to_string())
+                .and_then(|next| match self.is_successor(&next) {
+                    true => {
+                        self.update(next);
+                        Ok(())
+                    }
+                    false => Err("its audio and video are not those of the MPD before".into()),
+                }),
+        };
+        match outcome {
+            Ok(()) => {
+                let period = self.presentation.live.as_ref();
+                let period = period.and_then(|live| live.update_period);
+                if let Some(live) = &mut self.live {
+                    live.failures = 0;
+                    live.update_at = period.map(|period| side.sent_at + period.max(LEAST_UPDATE));
+                }
+                Ok(())
+            }
+            Err(reason) => self.on_side_failed(now, &side, &reason),
+        }
+    }
+
+    fn set_clock(&mut self, now: Duration, side: &Side, head: &[u8]) -> Result<(), String> {
+        let time = mpd::read_clock(head).ok_or("it does not say a time")?;
+        let start = self.presentation.live.as_ref();
+        let start = start.map_or(Duration::ZERO, |live| live.availability_start);
+        if let Some(live) = &mut self.live {
+            // It was so late half way between question and answer.
+            let half = now.saturating_sub(side.sent_at) / 2;
+            live.edge.set_clock(now, time + half, start);
+            live.is_clock_set = true;
+        }
+        Ok(())
+    }
+
+    /// Whether the tracks can go on in another MPD.
+    fn is_successor(&self, next: &Presentation) -> bool {
+        let has = |kind| {
+            next.periods
+                .iter()
+                .all(|period| period.first(kind).is_some())
+        };
+        self.tracks.iter().all(|track| has(track.kind))
+    }
+
+    /// The time is taken from the local clock instead; the MPD is asked for again.
+    fn on_side_failed(
+        &mut self,
+        now: Duration,
+        side: &Side,
+        reason: &str,
+    ) -> Result<(), PlayerError> {
+        let url = self.mpd_url();
+        let Some(live) = &mut self.live else {
+            return Ok(());
+        };
+        if side.what == What::Clock {
+            live.is_clock_set = true;
+            return Ok(());
+        }
+        live.failures += 1;
+        if live.failures >= self.config.attempts {
+            return Err(PlayerError::GaveUp {
+                what: "the MPD".into(),
+                url: Box::new(url),
+                attempts: live.failures,
+                reason: reason.into(),
+            });
+        }
+        live.update_at = Some(now + LEAST_UPDATE);
+        Ok(())
+    }
+
+    /// The request aside with this id.
+    fn side(&mut self, id: FetchId) -> Option<&mut Side> {
+        self.live
+            .as_mut()?
+            .side
+            .as_mut()
+            .filter(|side| side.id == id)
+    }
+
+    fn take_side(&mut self, id: FetchId) -> Option<Side> {
+        self.live.as_mut()?.side.take_if(|side| side.id == id)
     }
 
     /// A body of `body_bytes` bytes is complete. `head` is its start, at least as long as
@@ -617,8 +1201,13 @@ impl Player {
         head: &[u8],
     ) -> Result<(), PlayerError> {
         let clock = self.on_clock(now);
+        self.pass(clock);
+        if let Some(side) = self.take_side(id) {
+            self.received_bytes += body_bytes.saturating_sub(side.received_bytes);
+            return self.on_side_done(clock, side, head);
+        }
         let index = self.outstanding(id)?;
-        self.count(index, body_bytes);
+        self.count(index, clock, body_bytes);
         let track = &self.tracks[index];
         let (Some(pending), Some(level)) = (&track.pending, track.chosen) else {
             return Err(PlayerError::NotOutstanding(id));
@@ -628,6 +1217,7 @@ impl Player {
             What::Init | What::Segment(_) => {
                 check_start(head, body_bytes).map_err(|error| error.to_string())
             }
+            What::Manifest | What::Clock => Ok(()),
             What::Index => {
                 let (period, kind) = (track.period, track.kind);
                 self.resolve_index(period, kind, level, head)
@@ -636,15 +1226,15 @@ impl Player {
         if let Err(reason) = checked {
             return self.on_failed(now, id, &reason);
         }
-        self.throughput.on_end(clock);
+        self.end_of_request(index, clock);
         let track = &mut self.tracks[index];
         track.failures = 0;
         let Some(pending) = track.pending.take() else {
             return Err(PlayerError::NotOutstanding(id));
         };
         match what {
-            What::Init => track.initialised.push((track.period, level)),
-            What::Index => {}
+            What::Init => self.on_init(index, level),
+            What::Index | What::Manifest | What::Clock => {}
             What::Segment(_) => self.on_segment(clock, index, level, pending)?,
         }
         Ok(())
@@ -664,6 +1254,13 @@ impl Player {
                 .resolve_index(bytes)
                 .map_err(|error| error.to_string()),
             None => Ok(()),
+        }
+    }
+
+    fn on_init(&mut self, index: usize, level: usize) {
+        let track = &self.tracks[index];
+        if let Some(init) = self.representations(track)[level].init.clone() {
+            self.tracks[index].initialised.push(init);
         }
     }
 
@@ -689,25 +1286,44 @@ impl Player {
         };
         let bitrate_bps = representation.bandwidth_bps;
         let start = period_start + segment.start;
+        // What came in chunks is in the buffer already.
+        let chunk = representation.chunk().unwrap_or_default();
+        let from = start + chunk * pending.chunks as u32;
+        let has_end = self
+            .presentation
+            .live
+            .as_ref()
+            .is_none_or(|live| live.has_end);
 
         let track = &mut self.tracks[index];
         track.last_level = Some(level);
         track.chosen = None;
         track.next += 1;
         track.next_in_period += 1;
-        if track.next_in_period == count {
-            track.next_in_period = 0;
+        // A live MPD without an end has more later.
+        let is_last_period = track.period + 1 == self.presentation.periods.len();
+        if track.next_in_period == count && (has_end || !is_last_period) {
             // The Period stays valid for a finished track.
-            if track.period + 1 < self.presentation.periods.len() {
-                track.period += 1;
-            } else {
-                track.is_complete = true;
-            }
+            track.is_complete = is_last_period;
+            track.next_in_period = 0;
+            track.period += usize::from(!is_last_period);
         }
         let is_last = track.is_complete;
-        let media = (start, start + segment.duration);
-        self.buffer.push(now, kind, media, is_last);
+        track.idle_since = now;
+        let buffer = self.buffer.level();
+        self.push(now, kind, (from, start + segment.duration), is_last);
         if kind == MediaKind::Video {
+            let starvations = self.buffer.starvations(kind);
+            if std::mem::replace(&mut self.starvations, starvations) < starvations {
+                self.rule.on_stall();
+            }
+            self.rule.on_segment(&Arrival {
+                level,
+                duration: segment.duration,
+                took: now.saturating_sub(pending.sent_at),
+                buffer,
+                throughput_bps: self.throughput.carried().rate_since(&pending.carried),
+            });
             self.segments.push(FetchedSegment {
                 index: global_index,
                 level,
@@ -723,8 +1339,9 @@ impl Player {
         Ok(())
     }
 
-    /// A request failed, `reason` completing "because ...". It is sent again after a pause; after
-    /// the last attempt the session is over and the error says so.
+    /// A request failed, `reason` completing "because ...". It is sent again: at once to another
+    /// BaseURL that was not asked yet, else after a pause. After the last attempt the session is
+    /// over and the error says so.
     pub fn on_failed(
         &mut self,
         now: Instant,
@@ -732,26 +1349,47 @@ impl Player {
         reason: &str,
     ) -> Result<(), PlayerError> {
         let now = self.on_clock(now);
-        self.buffer.advance(now);
+        self.pass(now);
+        if let Some(side) = self.take_side(id) {
+            return self.on_side_failed(now, &side, reason);
+        }
         let index = self.outstanding(id)?;
-        self.throughput.on_end(now);
+        self.end_of_request(index, now);
         let track = &mut self.tracks[index];
         let Some(pending) = track.pending.take() else {
             return Err(PlayerError::NotOutstanding(id));
         };
         self.wasted_bytes += pending.received_bytes;
         track.failures += 1;
-        if track.failures >= self.config.attempts {
+        track.base += 1;
+        let others = u32::try_from(pending.fetch.bases).unwrap_or(u32::MAX);
+        if track.failures >= self.config.attempts.max(others) {
             return Err(PlayerError::GaveUp {
-                url: pending.fetch.url,
+                what: pending.fetch.to_string(),
+                url: Box::new(pending.fetch.url),
                 attempts: track.failures,
                 reason: reason.into(),
             });
         }
-        let doubled = 1u32 << (track.failures - 1).min(10);
-        let at = now + self.config.retry_delay * doubled;
+        let rounds = track.failures / others.max(1);
+        let at = match track.failures < others {
+            true => now,
+            false => now + self.config.retry_delay * (1u32 << (rounds - 1).min(10)),
+        };
         track.retry = Some((at, pending.fetch));
         Ok(())
+    }
+
+    /// The throughput hears that a track's request is over.
+    fn end_of_request(&mut self, index: usize, now: Duration) {
+        if let Some(pending) = &mut self.tracks[index].pending {
+            // The end of what it waited for came early.
+            if pending.paused_until.take().is_some() {
+                self.throughput.on_request(now);
+                self.throughput.on_begin(now, 0);
+            }
+            self.throughput.on_end(now, pending.has_begun);
+        }
     }
 
     /// The track with this request.
@@ -762,9 +1400,12 @@ impl Player {
     }
 
     /// Counts what is new of the bytes of a track's request.
-    fn count(&mut self, index: usize, received_bytes: u64) {
+    fn count(&mut self, index: usize, now: Duration, received_bytes: u64) {
         if let Some(pending) = &mut self.tracks[index].pending {
             let new = received_bytes.saturating_sub(pending.received_bytes);
+            if !std::mem::replace(&mut pending.has_begun, true) {
+                self.throughput.on_begin(now, new);
+            }
             pending.received_bytes += new;
             self.received_bytes += new;
             self.throughput.on_bytes(new);
@@ -774,6 +1415,13 @@ impl Player {
     fn on_clock(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.began)
     }
+}
+
+/// Length of a Representation's first segment.
+fn first_length(representation: &Representation) -> Duration {
+    representation
+        .segment(0)
+        .map_or(Duration::from_secs(2), |segment| segment.duration)
 }
 
 /// Of a level for a track's next segment.

@@ -203,8 +203,8 @@ fn share(part: f64, whole: f64) -> f64 {
     }
 }
 
-/// Buffer levels in milliseconds at even spacing, from `start` to the last corner.
-fn sampled(levels: &[(Duration, Duration)], start: Duration) -> Vec<f64> {
+/// Buffer levels, or other lengths, in milliseconds at even spacing, from `start` to the last corner.
+pub(crate) fn sampled(levels: &[(Duration, Duration)], start: Duration) -> Vec<f64> {
     let Some(&(end, _)) = levels.last() else {
         return Vec::new();
     };

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::live::{Edge, Latency};
 use crate::player::Player;
 use crate::qoe::{self, ms, Input, Qoe};
 
@@ -22,6 +23,12 @@ pub struct Report<P> {
     pub switches: usize,
     /// The other figures.
     pub qoe: Qoe,
+    /// Live: how far playback was behind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
+    /// Live: media that was left out because it came too late.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skipped_ms: Option<f64>,
     /// Video segments.
     pub segments: Vec<SegmentReport>,
     /// Corners of the buffer level: time and level, milliseconds.
@@ -57,7 +64,10 @@ impl<P> Report<P> {
         let qoe = qoe::qoe(&Input {
             segments: player.segments(),
             ladder_bps: &ladder_bps,
-            media: player.presentation().duration,
+            media: match player.edge() {
+                Some(_) => buffer.played(),
+                None => player.presentation().duration,
+            },
             startup: buffer.startup().unwrap_or_default(),
             stalls: buffer.stalls(),
             levels: buffer.levels(),
@@ -79,6 +89,8 @@ impl<P> Report<P> {
             stall_ms: qoe.stall_total_ms,
             mean_bitrate_bps: qoe.mean_bitrate_bps,
             switches: qoe.switches,
+            latency: player.edge().and_then(Edge::figures),
+            skipped_ms: player.edge().map(|_| ms(buffer.left_out())),
             segments: segments.collect(),
             buffer: buffer
                 .levels()

@@ -12,7 +12,16 @@ use mpq_dash::session::Report;
 use support::{presentation, simulate, simulate_with, steady, Trace};
 
 const LADDER: [u64; 5] = [300_000, 750_000, 1_200_000, 2_500_000, 5_000_000];
-const RULES: [&str; 6] = ["rate", "bba0", "bola", "dynamic", "fixed:0", "fixed:4"];
+const RULES: [&str; 8] = [
+    "rate",
+    "bba0",
+    "bola",
+    "dynamic",
+    "mpc",
+    "mpc:abandon=on",
+    "fixed:0",
+    "fixed:4",
+];
 
 fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -317,6 +326,10 @@ fn failures_are_retried_and_then_told() {
         .unwrap_err();
     let text = error.to_string();
     assert!(
+        text.contains("the initialisation segment (video, representation 300000)"),
+        "{text}"
+    );
+    assert!(
         text.contains("failed 3 times") && text.contains("300000-init"),
         "{text}"
     );
@@ -415,4 +428,56 @@ fn a_success_clears_the_failures_before_it() {
     }
     assert_eq!(player.segments().len(), 10);
     assert_eq!(player.wasted_bytes(), wasted);
+}
+
+#[test]
+fn another_base_url_is_asked_at_once_and_kept() {
+    let document = b"<MPD mediaPresentationDuration='PT20S'><BaseURL>/a/</BaseURL><BaseURL>/b/</BaseURL>\
+        <Period><AdaptationSet contentType='video'><SegmentTemplate duration='2' media='$Number$' \
+        initialization='init'/><Representation id='v' bandwidth='1000'/></AdaptationSet></Period></MPD>";
+    let url = url::Url::parse("https://example.org/a.mpd").unwrap();
+    let parsed = || mpq_dash::mpd::Presentation::parse(document, &url).unwrap();
+    let play = |fails: &dyn Fn(&str, usize) -> bool| {
+        let began = Instant::now();
+        let rule = mpq_dash::abr::by_name("fixed").unwrap();
+        let mut player = Player::new(parsed(), rule, Config::default(), began).unwrap();
+        let (mut at, mut asked) = (began, Vec::new());
+        loop {
+            match player.next(at).unwrap() {
+                Action::Fetch(fetch) => {
+                    asked.push((at - began, fetch.url.path().to_owned()));
+                    let result = match fails(fetch.url.path(), asked.len()) {
+                        true => player.on_failed(at, fetch.id, "404"),
+                        false => {
+                            player.on_done(at, fetch.id, 16, b"\0\0\0\x10styp\0\0\0\0\0\0\0\0")
+                        }
+                    };
+                    if let Err(error) = result {
+                        return (asked, Some(error.to_string()));
+                    }
+                }
+                Action::Wait { until } => at = until.expect("waits for nothing"),
+                Action::Done => return (asked, None),
+            }
+        }
+    };
+    // The first server is gone from the third request on.
+    let (asked, error) = play(&|path, request| path.starts_with("/a/") && request > 2);
+    assert_eq!(error, None);
+    let paths: Vec<_> = asked.iter().map(|(_, path)| path.as_str()).collect();
+    assert_eq!(
+        paths[..6],
+        ["/a/init", "/a/1", "/a/2", "/b/2", "/b/3", "/b/4"]
+    );
+    assert_eq!(asked[2].0, asked[3].0);
+    // Where nobody has it, each is asked in turn, with a pause after each round.
+    let (asked, error) = play(&|path, _| path.ends_with("/1"));
+    let paths: Vec<_> = asked.iter().map(|(_, path)| path.as_str()).collect();
+    assert_eq!(paths, ["/a/init", "/a/1", "/b/1", "/a/1"]);
+    assert_eq!(asked[3].0 - asked[2].0, Duration::from_millis(500));
+    let error = error.unwrap();
+    assert!(
+        error.contains("segment 0 (video, representation v)") && error.contains("/a/1"),
+        "{error}"
+    );
 }

@@ -1,4 +1,4 @@
-//! `mpq cc` and `mpq sched`.
+//! `mpq cc`, `mpq sched` and `mpq abr`.
 
 mod common;
 
@@ -217,9 +217,59 @@ fn an_unknown_scheduler_lists_those_that_exist() {
     assert!(stderr(&output).contains(&expected), "{}", stderr(&output));
 }
 
+#[test]
+fn every_adaptation_rule_is_listed_and_explained_in_all_sections() {
+    let list = stdout(mpq(&["abr"]));
+    assert!(list.lines().all(|line| line.len() <= 80), "{list}");
+    let all: Value = serde_json::from_str(&stdout(mpq(&["abr", "--json"]))).unwrap();
+    let all = all.as_array().unwrap();
+    assert_eq!(all.len(), mpq_dash::abr::RULES.len());
+    for rule in all {
+        let name = rule["name"].as_str().unwrap();
+        let summary = words(rule["summary"].as_str().unwrap());
+        assert!(
+            words(&list).contains(&format!("{name} {summary}")),
+            "{list}"
+        );
+        let page = stdout(mpq(&["abr", name]));
+        let headings = [
+            name,
+            "Idea",
+            "Source",
+            "Rule",
+            "Parameters",
+            "Use it when",
+            "What it gets wrong",
+            "Deviations from the source",
+        ];
+        assert_headed(name, &page, &headings);
+        let said = words(&page).replace("; ", " ");
+        for key in ["summary", "idea", "source", "rule", "use_when", "wrong"] {
+            let text = words(&rule[key].as_str().unwrap().replace("; ", " "));
+            assert!(text.len() > 3 && said.contains(&text), "{name}: {text}");
+        }
+        for parameter in rule["parameters"].as_array().unwrap() {
+            let text = |key: &str| parameter[key].as_str().unwrap();
+            let setting = format!("{}={}", text("name"), text("default"));
+            let row = format!("{setting} {} {}", text("unit"), text("range"));
+            assert!(said.contains(&row), "{name}: {row}");
+            let choice = format!("{name}:{setting}");
+            assert!(mpq_dash::abr::by_name(&choice).is_ok(), "{choice}");
+        }
+    }
+    let output = mpq(&["abr", "warp"]);
+    assert_eq!(code(&output), 1);
+    let said = stderr(&output);
+    assert!(
+        said.contains("no adaptation rule is called \"warp\"; use one of: rate, bba0"),
+        "{said}"
+    );
+}
+
 /// The pages with what `mpq` prints, and how many such parts each has.
-const PAGES: [(&str, usize); 4] = [
-    ("docs/mpq.md", 2),
+const PAGES: [(&str, usize); 5] = [
+    ("docs/abr.md", 4),
+    ("docs/mpq.md", 3),
     ("docs/controllers.md", 3),
     ("docs/schedulers.md", 4),
     ("docs/paths.md", 3),

@@ -251,7 +251,7 @@ fn what_cannot_be_played_is_said() {
     for (name, exit, said) in [
         ("page.mpd", 5, "is this URL really a DASH manifest"),
         ("cut.mpd", 5, "not well-formed XML"),
-        ("live.mpd", 5, "not supported"),
+        ("live.mpd", 5, "availabilityStartTime"),
         ("elsewhere.mpd", 5, "192.0.2.1"),
         ("none.mpd", 4, "404"),
     ] {
@@ -262,7 +262,10 @@ fn what_cannot_be_played_is_said() {
     }
     let output = run(&mut dirs.command("play", &["--abr", "best", "https://127.0.0.1/"]));
     assert_eq!(code(&output), 1);
-    assert!(stderr(&output).contains("rate, bba0, bola, dynamic, fixed:LEVEL"));
+    assert!(stderr(&output).contains("rate, bba0, bola, dynamic, mpc"));
+    let output = run(&mut dirs.command("play", &["--abr", "mpc:horizon=0", "https://127.0.0.1/"]));
+    assert_eq!(code(&output), 1);
+    assert!(stderr(&output).contains("horizon=5 (1 to 8)"));
 }
 
 #[test]
@@ -365,4 +368,43 @@ fn a_server_that_dies_ends_the_session() {
     let output = common::finish(child);
     assert_eq!(code(&output), 2, "{}", stderr(&output));
     assert!(stderr(&output).contains("timed out"), "{}", stderr(&output));
+}
+
+/// Segments appear as they are made, and the MPD lists the newest only.
+#[test]
+fn a_live_presentation_is_played_behind_its_present() {
+    let (dirs, _) = dirs(1);
+    let server = Server::start(&dirs.www, &["-v"]);
+    let (stop, publisher) = dash::publish(&dirs.www);
+    let output = run(dirs
+        .command(
+            "play",
+            &["--no-verify", "--target-latency", "2", "--for", "8"],
+        )
+        .args(["-v", "--json=run.json"])
+        .arg(server.url("live.mpd")));
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    publisher.join().unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let report = json(&dirs, "run.json");
+    let latency = &report["latency"];
+    assert_eq!(latency["target_ms"], 2_000.0);
+    // Nobody sees what is not made yet; how late it is shown is the machine's affair.
+    let mean_ms = latency["mean_ms"].as_f64().unwrap();
+    assert!(mean_ms > 500.0, "{mean_ms}");
+    let segments = report["segments"].as_array().unwrap();
+    assert!(segments.len() >= 4, "{}", segments.len());
+    let said = stderr(&output);
+    assert!(said.contains("behind the present"), "{said}");
+    // One after the other and none twice, though the MPDs begin with another one each time.
+    let log = server.log();
+    let asked = log.split("GET /live-").skip(1);
+    let times: Vec<u64> = asked
+        .filter_map(|rest| rest.split_once(".m4s")?.0.parse().ok())
+        .collect();
+    assert!(times.len() >= segments.len(), "{log}");
+    assert!(
+        times.windows(2).all(|pair| pair[1] == pair[0] + 500),
+        "{times:?}"
+    );
 }

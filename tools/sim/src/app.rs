@@ -1,7 +1,8 @@
 //! What the two ends of a connection send and read.
 //!
 //! A request is a stream of eight bytes: how many are wanted, [`ENDLESS`] for no end; and of what a
-//! client tells the server besides, its [`Hints`]. The response is so many bytes on the same stream.
+//! client tells the server besides, its [`Hints`]; for what is made while it is sent also when which
+//! part is there, its [`Release`]. The response is so many bytes on the same stream.
 //! An upload is a stream of the data itself, and so is what a flow sends the other way.
 
 use std::sync::LazyLock;
@@ -34,6 +35,75 @@ pub struct Hints {
     pub urgency: Option<u8>,
     /// What a player says of its playback (CTA-5004), which may be nothing.
     pub said: String,
+    /// When the server has which part of the response; `None`: all of it at once.
+    pub release: Option<Release>,
+}
+
+/// A response that is made while it is sent, in chunks of equal size at equal spacing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// When the first chunk is there, ns of the run; negative if that was before.
+    pub first_ns: i64,
+    /// Between two chunks, ns.
+    pub every_ns: u64,
+    /// How many there are, at least 1.
+    pub chunks: u64,
+}
+
+/// With the urgency of a request: what follows is its [`Release`].
+const HAS_RELEASE: u8 = 0x80;
+
+impl Release {
+    const BYTES: usize = 24;
+
+    fn to_bytes(self) -> Vec<u8> {
+        let fields = [self.first_ns as u64, self.every_ns, self.chunks];
+        fields
+            .iter()
+            .flat_map(|field| field.to_be_bytes())
+            .collect()
+    }
+
+    fn read(bytes: &[u8; Self::BYTES]) -> Option<Release> {
+        let mut fields = bytes.chunks_exact(8).map(|field| {
+            field
+                .iter()
+                .fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+        });
+        let release = Release {
+            first_ns: fields.next()? as i64,
+            every_ns: fields.next()?,
+            chunks: fields.next()?,
+        };
+        (release.every_ns > 0 && release.chunks > 0).then_some(release)
+    }
+
+    /// Bytes of so many chunks of a response.
+    fn size_of(&self, chunks: u64, total: u64) -> u64 {
+        let part = u128::from(total) * u128::from(chunks.min(self.chunks));
+        (part / u128::from(self.chunks)) as u64
+    }
+
+    /// Bytes of a response that are there, and when there are more.
+    fn by(&self, now_ns: u64, total: u64) -> (u64, Option<u64>) {
+        let passed_ns = i128::from(now_ns) - i128::from(self.first_ns);
+        let chunks = match u64::try_from(passed_ns) {
+            Err(_) => 0,
+            Ok(passed) => (passed / self.every_ns + 1).min(self.chunks),
+        };
+        // What is still to come comes after now, so it is not negative.
+        let next_ns = i128::from(self.first_ns) + i128::from(chunks) * i128::from(self.every_ns);
+        let next = u64::try_from(next_ns).ok().filter(|_| chunks < self.chunks);
+        (self.size_of(chunks, total), next)
+    }
+
+    /// Chunks that are whole in the first `received` bytes of a response.
+    pub fn whole_in(&self, received: u64, total: u64) -> u64 {
+        (1..=self.chunks)
+            .rev()
+            .find(|chunks| self.size_of(*chunks, total) <= received)
+            .unwrap_or(0)
+    }
 }
 
 /// What [`Hints::said`] is: the values of the fields that `mpq play` sends, in one.
@@ -81,6 +151,7 @@ struct Outgoing {
     request: Vec<u8>,
     offset: u64,
     left: u64,
+    release: Option<Release>,
 }
 
 /// The streams that an end is writing, the most urgent first, else in the order in which they began.
@@ -92,11 +163,11 @@ pub struct Sender {
 impl Sender {
     /// Begins to write `bytes` on `stream`.
     pub fn start(&mut self, stream: u64, bytes: u64) {
-        self.start_at(DEFAULT_URGENCY, stream, bytes);
+        self.start_at(DEFAULT_URGENCY, stream, bytes, None);
     }
 
-    /// The same for a stream of some urgency.
-    fn start_at(&mut self, urgency: u8, stream: u64, bytes: u64) {
+    /// The same for a stream of some urgency, and of which not all may be there.
+    fn start_at(&mut self, urgency: u8, stream: u64, bytes: u64, release: Option<Release>) {
         let at = self.streams.partition_point(|out| out.urgency <= urgency);
         let out = Outgoing {
             urgency,
@@ -104,6 +175,7 @@ impl Sender {
             request: Vec::new(),
             offset: 0,
             left: bytes,
+            release,
         };
         self.streams.insert(at, out);
     }
@@ -116,14 +188,30 @@ impl Sender {
             left: request.len() as u64,
             offset: 0,
             request,
+            release: None,
         };
         self.streams.insert(0, out);
     }
 
-    /// Writes as much as the connection takes.
-    pub fn pump(&mut self, quic: &mut Connection) {
+    /// Writes as much as the connection takes at `now_ns` of the run. Returns when there is more that
+    /// is not there yet.
+    pub fn pump(&mut self, quic: &mut Connection, now_ns: u64) -> Option<u64> {
+        let mut more_at: Option<u64> = None;
         self.streams.retain_mut(|out| loop {
-            let n = out.left.min(CHUNK as u64) as usize;
+            let there = match &out.release {
+                None => out.left,
+                Some(release) => {
+                    let (there, next) = release.by(now_ns, out.offset + out.left);
+                    if let Some(next) = next {
+                        more_at = Some(more_at.map_or(next, |at| at.min(next)));
+                    }
+                    there.saturating_sub(out.offset)
+                }
+            };
+            if there == 0 && out.left > 0 {
+                break true;
+            }
+            let n = there.min(CHUNK as u64) as usize;
             let is_last = n as u64 == out.left;
             let bytes = match &out.request[..] {
                 [] => content(out.stream, out.offset, n),
@@ -149,6 +237,7 @@ impl Sender {
                 Err(_) => break false,
             }
         });
+        more_at
     }
 }
 
@@ -201,7 +290,11 @@ pub fn request(
     bytes: u64,
     hints: &Hints,
 ) -> quiche::Result<()> {
-    let urgency = [hints.urgency.unwrap_or(DEFAULT_URGENCY)];
+    let mut urgency = vec![hints.urgency.unwrap_or(DEFAULT_URGENCY)];
+    if let Some(release) = hints.release {
+        urgency[0] |= HAS_RELEASE;
+        urgency.extend(release.to_bytes());
+    }
     let request = [&bytes.to_be_bytes(), &urgency[..], hints.said.as_bytes()].concat();
     let written = quic.stream_send(stream, &request, true)?;
     if written < request.len() {
@@ -259,9 +352,17 @@ pub fn serve(
         let Some((number, hints)) = request.split_first_chunk::<NUMBER_BYTES>() else {
             continue;
         };
-        let Some((&urgency, said)) = hints.split_first() else {
+        let Some((&urgency, mut said)) = hints.split_first() else {
             continue;
         };
+        let mut release = None;
+        if urgency & HAS_RELEASE != 0 {
+            let Some((fields, rest)) = said.split_first_chunk() else {
+                continue;
+            };
+            (release, said) = (Release::read(fields), rest);
+        }
+        let urgency = urgency & !HAS_RELEASE;
         let bytes = u64::from_be_bytes(*number);
         if urgency != DEFAULT_URGENCY {
             // A stream that is gone needs no urgency.
@@ -274,7 +375,7 @@ pub fn serve(
         if bytes != ENDLESS {
             playback::announce(quic, stream, bytes);
         }
-        sender.start_at(urgency, stream, bytes);
+        sender.start_at(urgency, stream, bytes, release);
     }
 }
 
@@ -353,11 +454,12 @@ mod tests {
         let hints = Hints {
             urgency: Some(2),
             said: "bl=2000".into(),
+            release: None,
         };
         request(&mut pipe.client, &mut sender, 0, 1000, &hints).unwrap();
         let (mut scratch, mut responses) = (Vec::new(), Sender::default());
         for _ in 0..20 {
-            sender.pump(&mut pipe.client);
+            sender.pump(&mut pipe.client, 0);
             pipe.advance().unwrap();
             let (quic, now) = (&mut pipe.server, Instant::now());
             serve(quic, &mut scratch, &mut received, &mut responses, now);
@@ -366,6 +468,57 @@ mod tests {
         let response = &responses.streams[0];
         assert_eq!((response.urgency, response.stream), (2, 0));
         assert_eq!(response.left, 1000);
+    }
+
+    /// What is made while it is sent goes out chunk by chunk, in time.
+    #[test]
+    fn a_response_that_is_made_while_it_is_sent() {
+        let mut pipe = connected(1 << 20);
+        let release = Release {
+            first_ns: 1_000,
+            every_ns: 500,
+            chunks: 4,
+        };
+        let hints = Hints {
+            release: Some(release),
+            ..Hints::default()
+        };
+        let (mut sender, mut responses) = (Sender::default(), Sender::default());
+        let (mut asked, mut answered) = (Received::default(), Received::default());
+        request(&mut pipe.client, &mut sender, 0, 1_002, &hints).unwrap();
+        pipe.advance().unwrap();
+        let mut scratch = Vec::new();
+        let now = Instant::now();
+        serve(
+            &mut pipe.server,
+            &mut scratch,
+            &mut asked,
+            &mut responses,
+            now,
+        );
+        // Quarters of 1002, rounded down.
+        for (now_ns, bytes, next) in [
+            (0, 0, Some(1_000)),
+            (999, 0, Some(1_000)),
+            (1_000, 250, Some(1_500)),
+            (2_100, 751, Some(2_500)),
+            (2_500, 1_002, None),
+        ] {
+            assert_eq!(responses.pump(&mut pipe.server, now_ns), next, "{now_ns}");
+            pipe.advance().unwrap();
+            read(&mut pipe.client, &mut scratch, &mut answered, |_, _| ());
+            assert_eq!(answered.bytes, bytes, "{now_ns}");
+        }
+        assert_eq!(answered.finished, [(0, 1_002)]);
+        // Half of it was there before the run.
+        let early = Release {
+            first_ns: -600,
+            ..release
+        };
+        assert_eq!(early.by(0, 1_002), (501, Some(400)));
+        for (received, chunks) in [(0, 0), (249, 0), (250, 1), (751, 3), (1_001, 3), (1_002, 4)] {
+            assert_eq!(release.whole_in(received, 1_002), chunks, "{received}");
+        }
     }
 
     /// A request is served once all of it is there, whatever a player says with it.

@@ -45,7 +45,7 @@ pub fn write_row(
     write!(
         file,
         "{time_s:.6},{flow},{state},{:.6},{:.6},",
-        buffer.playhead().as_secs_f64(),
+        buffer.played().as_secs_f64(),
         buffer.level().as_secs_f64(),
     )?;
     match player.segments().last() {
@@ -88,13 +88,20 @@ pub fn metrics(player: &Player) -> Vec<(&'static str, f64)> {
     let buffer = player.buffer();
     let qoe = &report.qoe;
     let mut metrics = vec![
-        ("played_s", buffer.playhead().as_secs_f64()),
+        ("played_s", buffer.played().as_secs_f64()),
         ("stalls", report.stalls as f64),
         ("stall_ms", report.stall_ms),
         ("segments", report.segments.len() as f64),
         ("switches", report.switches as f64),
         ("wasted_bytes", qoe.wasted_bytes as f64),
     ];
+    if let Some(latency) = &report.latency {
+        metrics.extend([
+            ("latency_mean_ms", latency.mean_ms),
+            ("latency_p95_ms", latency.p95_ms),
+        ]);
+    }
+    metrics.extend(report.skipped_ms.map(|ms| ("skipped_ms", ms)));
     metrics.extend(report.startup_ms.map(|ms| ("startup_ms", ms)));
     if !report.segments.is_empty() {
         metrics.extend([

@@ -13,12 +13,12 @@ use mpq_dash::player::FetchId;
 use mpq_dash::player::Player;
 use mpq_dash::player::PlayerError;
 use mpq_dash::player::Progress;
-use mpq_dash::player::What;
 use quiche::Connection;
 use quiche::Shutdown;
 
 use crate::app;
 use crate::app::Hints;
+use crate::app::Release;
 use crate::app::Sender;
 use crate::scenario::Dash;
 
@@ -43,6 +43,8 @@ struct Request {
     stream: Option<u64>,
     /// What goes with it.
     said: String,
+    /// Of a segment that is sent while it is made.
+    release: Option<Release>,
     total_bytes: u64,
     received_bytes: u64,
     /// Whether something came that the player was not told of.
@@ -55,6 +57,7 @@ impl Request {
             fetch,
             stream: None,
             said,
+            release: None,
             total_bytes,
             received_bytes: 0,
             has_news: false,
@@ -82,6 +85,8 @@ pub enum Next {
 /// A DASH client.
 pub struct Viewer {
     player: Player,
+    /// From the run's beginning to the flow's.
+    start: Duration,
     /// In the order in which they were made.
     requests: Vec<Request>,
     init_bytes: u64,
@@ -94,10 +99,11 @@ pub struct Viewer {
 }
 
 impl Viewer {
-    /// A client that begins at `began`.
-    pub fn new(dash: &Dash, began: Instant) -> Result<Viewer, String> {
+    /// A client that begins `start` after the run's beginning at `base`.
+    pub fn new(dash: &Dash, base: Instant, start: Duration) -> Result<Viewer, String> {
         let rule = abr::by_name(&dash.abr).map_err(|e| e.to_string())?;
-        let player = Player::new(dash.presentation()?, rule, dash.player_config(), began)
+        let began = base + start;
+        let player = Player::new(dash.presentation()?, rule, dash.player_config(start), began)
             .map_err(|e| e.to_string())?;
         let mpd = Cmcd {
             object: Some(Object::Manifest),
@@ -107,6 +113,7 @@ impl Viewer {
         let said = said(dash.cmcd, mpd, None);
         Ok(Viewer {
             player,
+            start,
             requests: vec![Request::new(None, said, dash.mpd.value.0)],
             is_telling: dash.cmcd,
             init_bytes: dash.init.value.0,
@@ -157,8 +164,9 @@ impl Viewer {
                         let total_bytes = self.size(&fetch);
                         let next = fetch.next_object.as_deref();
                         let said = said(self.is_telling, fetch.cmcd, next);
-                        self.requests
-                            .push(Request::new(Some(fetch.id), said, total_bytes));
+                        let mut request = Request::new(Some(fetch.id), said, total_bytes);
+                        request.release = self.release(&fetch);
+                        self.requests.push(request);
                     }
                     Action::Wait { until } => {
                         self.ask_at = until;
@@ -173,6 +181,7 @@ impl Viewer {
             let hints = Hints {
                 urgency: None,
                 said: request.said.clone(),
+                release: request.release,
             };
             if app::request(quic, sender, *next_stream, request.total_bytes, &hints).is_err() {
                 break;
@@ -210,6 +219,9 @@ impl Viewer {
                 i -= 1;
                 self.requests.remove(i);
                 self.ask_at = Some(now);
+            } else if let Some(release) = request.release {
+                let chunks = release.whole_in(request.received_bytes, request.total_bytes);
+                self.player.on_chunks(now, fetch, chunks)?;
             }
         }
         Ok(())
@@ -236,9 +248,21 @@ impl Viewer {
         Ok(has_ended)
     }
 
+    /// When the server has which part of a segment that is sent while it is made.
+    fn release(&self, fetch: &Fetch) -> Option<Release> {
+        let (edge, chunk, (start, end)) = (self.player.edge()?, fetch.chunk?, fetch.media?);
+        let chunks = (end - start).as_nanos().div_ceil(chunk.as_nanos().max(1));
+        let first_ns = self.start.as_nanos() as i128 + edge.time_of_ns(start + chunk);
+        Some(Release {
+            first_ns: i64::try_from(first_ns).ok()?,
+            every_ns: u64::try_from(chunk.as_nanos()).ok()?,
+            chunks: u64::try_from(chunks).ok()?,
+        })
+    }
+
     /// The size of a body: a segment's is its rate times its length.
     fn size(&self, fetch: &Fetch) -> u64 {
-        let What::Segment(index) = fetch.what else {
+        let Some((start, end)) = fetch.media else {
             return self.init_bytes;
         };
         let periods = self.player.presentation().periods.iter();
@@ -247,8 +271,7 @@ impl Viewer {
             .flat_map(|set| &set.representations);
         let level = levels.find(|level| level.id == fetch.representation);
         let bytes = |level: &Representation| {
-            let length = level.segment(index)?.duration;
-            let bits = u128::from(level.bandwidth_bps) * length.as_nanos() / 1_000_000_000;
+            let bits = u128::from(level.bandwidth_bps) * (end - start).as_nanos() / 1_000_000_000;
             u64::try_from(bits / 8).ok()
         };
         level

@@ -277,3 +277,68 @@ fn a_client_that_is_cut_off_reports_what_it_played() {
     let waited_s = (metric(&outcome, "startup_ms") + metric(&outcome, "stall_ms")) / 1e3;
     assert!((waited_s - 5.0).abs() < 1e-4, "{waited_s} s");
 }
+
+/// A live flow over a link of 10 Mbit/s and 20 ms, with what else `lines` says.
+fn live(lines: &str) -> Outcome {
+    let outcome = run(
+        &format!(
+            r#"
+            duration = "90 s"
+            [[link]]
+            name = "l"
+            rate = "10 Mbit/s"
+            rtt = "20 ms"
+            [[flow]]
+            name = "v"
+            paths = ["l"]
+            [flow.dash]
+            video = ["300 kbit/s", "1 Mbit/s", "3 Mbit/s"]
+            segment = "2 s"
+            length = "60 s"
+            live = true
+            {lines}
+            "#
+        ),
+        1,
+    );
+    assert_eq!(outcome.failure, None);
+    assert_eq!(metric(&outcome, "completed"), 1.0);
+    outcome
+}
+
+#[test]
+fn live_is_as_far_behind_as_it_should_be() {
+    // Made at the beginning: 60 s; shown from 54 s on, and to the end at 120 s, but for what passes
+    // until the first segments are there.
+    let outcome = live("");
+    assert_eq!(metric(&outcome, "stalls"), 0.0);
+    let (mean, p95) = (
+        metric(&outcome, "latency_mean_ms"),
+        metric(&outcome, "latency_p95_ms"),
+    );
+    assert!(
+        (5_990.0..6_100.0).contains(&mean) && p95 < 6_200.0,
+        "{mean} {p95}"
+    );
+    let played_s = metric(&outcome, "played_s");
+    assert!((65.0..=66.0).contains(&played_s), "{played_s}");
+    let simulated_s = outcome.simulated.as_secs_f64();
+    // 120 s are shown 6 s late.
+    assert!((65.9..66.2).contains(&simulated_s), "{simulated_s}");
+}
+
+#[test]
+fn chunks_bring_live_to_a_second() {
+    // Half a second for a chunk to be made, and the way.
+    let outcome = live("chunk = '250 ms'\ntarget_latency = '1 s'\nabr = 'l2a'");
+    assert_eq!(metric(&outcome, "stalls"), 0.0);
+    let mean = metric(&outcome, "latency_mean_ms");
+    assert!((950.0..1_150.0).contains(&mean), "{mean}");
+    // The segments come no faster than they are made, yet the top level is found.
+    let mean = metric(&outcome, "mean_bitrate_mbps");
+    assert!(mean > 2.5, "{mean}");
+
+    // Whole segments are there 2 s after their first frame at the earliest.
+    let outcome = live("target_latency = '1 s'\nabr = 'l2a'");
+    assert!(metric(&outcome, "latency_mean_ms") > 2_000.0);
+}

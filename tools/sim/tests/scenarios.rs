@@ -169,7 +169,19 @@ fn errors_name_the_line_and_say_what_to_write() {
             "\"lte\"]\n",
             "\"lte\"]\n[flow.dash]\nvideo = [\"1 Mbit/s\"]\nsegment = \"2 s\"\nlength = \"9 s\"\nabr = \"warp\"\n",
             20,
-            "known are rate, bba0",
+            "use one of: rate, bba0",
+        ),
+        (
+            "\"lte\"]\n",
+            "\"lte\"]\n[flow.dash]\nvideo = [\"1 Mbit/s\"]\nsegment = \"2 s\"\nlength = \"9 s\"\nabr = \"mpc:horizon=0\"\n",
+            20,
+            "horizon=5 (1 to 8)",
+        ),
+        (
+            "\"lte\"]\n",
+            "\"lte\"]\n[flow.dash]\nvideo = [\"1 Mbit/s\"]\nsegment = \"2 s\"\nlength = \"9 s\"\nlive = true\nchunk = \"0.3 s\"\n",
+            21,
+            "segment a multiple of it",
         ),
         (
             "paths = [",

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{rate_level, SAFETY};
+use super::rate::SAFETY;
+use super::rate_level;
 
 /// No verdict before this much of a download.
 const GRACE: Duration = Duration::from_millis(500);
@@ -40,7 +41,7 @@ pub fn should_abandon(download: &Download<'_>) -> Option<usize> {
     if projected_s <= MOST_SEGMENTS * segment_s {
         return None;
     }
-    let level = rate_level(download.ladder_bps, SAFETY * bps);
+    let level = rate_level(download.ladder_bps, SAFETY.default * bps);
     let missing = download.total_bytes.saturating_sub(download.received_bytes) as f64;
     let instead = download.ladder_bps[level] as f64 * segment_s / 8.0;
     (level < download.level && missing > instead).then_some(level)

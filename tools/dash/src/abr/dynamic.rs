@@ -3,14 +3,45 @@
 
 use std::collections::VecDeque;
 
-use super::{rate_level, Bola, Decision, Rate, Rule, Situation};
+use mpq_decision::params::{Param, Settings};
 
-/// BOLA takes over at this buffer, seconds.
-const BOLA_FROM_S: f64 = 12.0;
-/// Throughput takes over again below this buffer, seconds.
-const BOLA_UNTIL_S: f64 = 6.0;
-/// Share of the throughput that may be spent against the buffer at hand.
-const INSUFFICIENT_BUFFER_SAFETY: f64 = 0.7;
+use super::bola::{Bola, MIN, TARGET};
+use super::rate::{Rate, SAFETY};
+use super::table::{Entry, ABANDON_ON};
+use super::{rate_level, Arrival, Decision, Rule, Situation};
+
+/// The entry in [`RULES`](super::RULES).
+pub const ENTRY: Entry = Entry {
+    name: "dynamic",
+    summary: "throughput while the buffer is short, BOLA once it is long",
+    idea: "Each of the two is used where it is good, and two more rules can only lower the level: \
+           one against a buffer that would run dry, one against levels that were left too often.",
+    source: "Spiteri, Sitaraman and Sparacio, From Theory to Practice, MMSys 2018; dash.js 5",
+    rule: "BOLA from a buffer of `switch` on, throughput again below half of that; R <= 0.7 C B / \
+           segment from the third segment on; not above a level that more than 7.5 % of 8 \
+           decisions left downwards",
+    use_when: "on-demand video, as in browsers: it is the default of dash.js",
+    wrong: "with a buffer goal below `switch` it is the throughput rule alone",
+    deviations: &[],
+    params: &[
+        Param::time(
+            "switch",
+            [1.0, 12.0, 120.0],
+            "buffer from which BOLA decides, down to half of it; hybridSwitchBufferTime of dash.js",
+        ),
+        Param::number(
+            "buffer-safety",
+            [0.1, 0.7, 1.0],
+            "share of the throughput that may be spent against the buffer at hand",
+        ),
+        MIN,
+        TARGET,
+        SAFETY,
+        ABANDON_ON,
+    ],
+    new: |settings| Box::new(Dynamic::new(settings)),
+};
+
 /// First segments to which the insufficient-buffer rule does not apply.
 const FIRST_SEGMENTS: u64 = 2;
 /// Decisions remembered, and needed, to judge a level unstable.
@@ -19,17 +50,36 @@ const HISTORY: usize = 8;
 const UNSTABLE: f64 = 0.075;
 
 /// Switches between throughput and BOLA by buffer level, with hysteresis.
-#[derive(Debug, Clone, Default)]
-pub struct Dynamic {
+#[derive(Debug, Clone)]
+struct Dynamic {
+    switch_s: f64,
+    buffer_safety: f64,
+    rate: Rate,
     bola: Bola,
     uses_bola: bool,
+    has_used_bola: bool,
     decided: u64,
     /// The level before and after each of the last decisions.
     history: VecDeque<(usize, usize)>,
 }
 
 impl Dynamic {
-    /// Highest level whose segment arrives before 0.7 of the buffer is gone: R <= 0.7 C B / tau.
+    fn new(settings: &Settings) -> Self {
+        Self {
+            switch_s: settings.get("switch"),
+            buffer_safety: settings.get("buffer-safety"),
+            rate: Rate {
+                safety: settings.get(SAFETY.name),
+            },
+            bola: Bola::new(settings),
+            uses_bola: false,
+            has_used_bola: false,
+            decided: 0,
+            history: VecDeque::new(),
+        }
+    }
+
+    /// Highest level whose segment arrives before 0.7 of the buffer is gone: R <= 0.7 C B / tau, 0.7 being `buffer-safety`.
     fn buffer_limit(&self, situation: &Situation<'_>) -> usize {
         let (Some(throughput_bps), true) =
             (situation.throughput_bps, self.decided >= FIRST_SEGMENTS)
@@ -37,7 +87,7 @@ impl Dynamic {
             return situation.top();
         };
         let segments = situation.buffer.as_secs_f64() / situation.segment.as_secs_f64();
-        let budget_bps = INSUFFICIENT_BUFFER_SAFETY * throughput_bps * segments;
+        let budget_bps = self.buffer_safety * throughput_bps * segments;
         rate_level(situation.ladder_bps, budget_bps)
     }
 
@@ -64,21 +114,17 @@ impl Dynamic {
 }
 
 impl Rule for Dynamic {
-    fn name(&self) -> String {
-        "dynamic".into()
-    }
-
     fn decide(&mut self, situation: &Situation<'_>) -> Decision {
         let buffer_s = situation.buffer.as_secs_f64();
         let used_bola = self.uses_bola;
-        self.uses_bola = buffer_s >= if used_bola { BOLA_UNTIL_S } else { BOLA_FROM_S };
-        if self.uses_bola && !used_bola {
-            self.bola.restart();
-        }
+        // Half of it on the way back.
+        let factor = if used_bola { 0.5 } else { 1.0 };
+        self.uses_bola = buffer_s >= factor * self.switch_s;
+        self.has_used_bola |= self.uses_bola;
         let decision = if self.uses_bola {
             self.bola.decide(situation)
         } else {
-            Rate.decide(situation)
+            self.rate.decide(situation)
         };
         let Decision::Level(wanted) = decision else {
             return decision;
@@ -86,25 +132,38 @@ impl Rule for Dynamic {
         let level = wanted
             .min(self.buffer_limit(situation))
             .min(self.history_limit(situation.top()));
-        if self.history.len() == HISTORY {
-            self.history.pop_front();
+        // Without an estimate nothing was decided.
+        if situation.throughput_bps.is_some() {
+            if self.history.len() == HISTORY {
+                self.history.pop_front();
+            }
+            let last = situation.last_level.unwrap_or(0);
+            self.history.push_back((last, level));
         }
-        // What was wanted counts, or the rule would feed on its own decisions.
-        self.history
-            .push_back((situation.last_level.unwrap_or(0), wanted));
         self.decided += 1;
         Decision::Level(level)
     }
 
-    fn may_abandon(&self) -> bool {
-        true
+    fn on_segment(&mut self, arrival: &Arrival) {
+        if self.has_used_bola {
+            self.bola.on_segment(arrival);
+        }
+    }
+
+    fn on_stall(&mut self) {
+        self.bola.on_stall();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::situation;
+    use super::super::choose;
+    use super::super::tests::{arrival, situation};
     use super::*;
+
+    fn dynamic() -> Dynamic {
+        Dynamic::new(choose("dynamic").unwrap().settings())
+    }
 
     fn level(rule: &mut Dynamic, buffer_s: f64, throughput_bps: f64, last: usize) -> usize {
         match rule.decide(&situation(buffer_s, throughput_bps, last)) {
@@ -115,23 +174,26 @@ mod tests {
 
     #[test]
     fn throughput_below_12_s_bola_down_to_6_s() {
-        let mut rule = Dynamic::default();
+        let mut rule = dynamic();
         // 0.9 * 5 Mbit/s affords 4, though BOLA would say 2 at 9 s.
         assert_eq!(level(&mut rule, 9.0, 5e6, 2), 2);
         assert!(!rule.uses_bola);
-        // At 12 s BOLA says 4 as well.
-        assert_eq!(level(&mut rule, 12.0, 5e6, 2), 2);
-        assert!(rule.uses_bola);
-        // At 9 s it still decides: 2 Mbit/s, where throughput would say 4.
-        assert_eq!(level(&mut rule, 9.0, 5e6, 2), 1);
+        // From 12 s on BOLA decides, at first by throughput; from its second segment on by itself.
+        for _ in 0..2 {
+            assert_eq!(level(&mut rule, 12.0, 5e6, 2), 2);
+            assert!(rule.uses_bola);
+            rule.on_segment(&arrival(2, 5e6));
+        }
+        // At 9 s it still decides, and keeps 4 Mbit/s where throughput would say 2.
+        assert_eq!(level(&mut rule, 9.0, 2.3e6, 2), 2);
         // Below 6 s throughput decides again.
-        assert_eq!(level(&mut rule, 5.9, 5e6, 1), 2);
+        assert_eq!(level(&mut rule, 5.9, 2.3e6, 2), 1);
         assert!(!rule.uses_bola);
     }
 
     #[test]
     fn a_short_buffer_lowers_the_level() {
-        let mut rule = Dynamic::default();
+        let mut rule = dynamic();
         assert_eq!(level(&mut rule, 2.0, 5e6, 0), 2);
         assert_eq!(level(&mut rule, 2.0, 5e6, 2), 2);
         // From the third on: 0.7 * 5 Mbit/s * 2 s / 2 s = 3.5 Mbit/s.
@@ -145,7 +207,7 @@ mod tests {
         // Eight decisions at level 2, one of them a drop: 1 / 7 > 0.075.
         let mut rule = Dynamic {
             history: VecDeque::from([(2, 2); HISTORY]),
-            ..Dynamic::default()
+            ..dynamic()
         };
         assert_eq!(rule.history_limit(3), 3);
         rule.history[3] = (2, 1);

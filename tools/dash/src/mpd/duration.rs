@@ -5,6 +5,9 @@ use std::time::Duration;
 /// Longest presentation accepted: 30 days.
 pub(super) const MAX_DURATION: Duration = Duration::from_secs(30 * 86_400);
 
+/// What stands for the length of a live presentation without a known end: a hundred years.
+pub(super) const OPEN: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 /// Parses the `xs:duration` forms that have a fixed length: `PnDTnHnMnS`, seconds with a fraction.
 ///
 /// `None` for anything else: a sign, years or months (whose length varies), no digits, or a value
@@ -56,10 +59,10 @@ fn nanos_of(number: &str, may_have_fraction: bool) -> Option<u128> {
     Some(u128::from(whole) * 1_000_000_000 + nanos)
 }
 
-/// Media ticks as time; saturates at [`MAX_DURATION`].
+/// Media ticks as time; saturates at [`OPEN`].
 pub(super) fn from_ticks(ticks: u128, timescale: u64) -> Duration {
     let nanos = ticks.saturating_mul(1_000_000_000) / u128::from(timescale.max(1));
-    Duration::from_nanos(nanos.min(MAX_DURATION.as_nanos()) as u64)
+    Duration::from_nanos(nanos.min(OPEN.as_nanos()) as u64)
 }
 
 #[cfg(test)]
@@ -114,6 +117,6 @@ mod tests {
             from_ticks(88_064, 44_100),
             Duration::from_nanos(1_996_916_099)
         );
-        assert_eq!(from_ticks(u128::MAX, 1), MAX_DURATION);
+        assert_eq!(from_ticks(u128::MAX, 1), OPEN);
     }
 }

@@ -58,7 +58,7 @@ pub enum Problem {
         expected: &'static str,
     },
     /// A legal feature that this player does not have.
-    #[error("{0} is not supported; use a static (on-demand) MPD without it")]
+    #[error("{0} is not supported; use an MPD without it")]
     Unsupported(&'static str),
     /// A limit that protects against hostile documents was passed.
     #[error("{what} exceeds the limit of {limit}")]

@@ -71,6 +71,8 @@ pub(super) struct Place<'a> {
     pub base: &'a Url,
     /// Length of the Period.
     pub period: Duration,
+    /// A live one without a known end, which has segments without a number.
+    pub is_open: bool,
     pub id: &'a str,
     pub bandwidth_bps: u64,
     pub budget: &'a Budget,
@@ -117,6 +119,36 @@ impl Timing {
             Self::Equal { count, .. } => *count,
             Self::Timeline { runs, .. } => runs.last().map_or(0, |run| run.first_index + run.count),
         }
+    }
+
+    /// The first segment that does not end by `time` on the Period's clock, or the last one.
+    fn index_at(&self, time: Duration) -> u64 {
+        let ticks_in = |timescale: u64| {
+            let ticks = time.as_nanos() * u128::from(timescale) / 1_000_000_000;
+            u64::try_from(ticks).unwrap_or(u64::MAX)
+        };
+        let last = self.count().saturating_sub(1);
+        let index = match self {
+            Self::Equal {
+                ticks, timescale, ..
+            } => ticks_in(*timescale) / ticks,
+            Self::Timeline {
+                runs,
+                timescale,
+                offset,
+            } => {
+                let tick = ticks_in(*timescale).saturating_add(*offset);
+                let next = runs.partition_point(|run| run.time <= tick);
+                match next.checked_sub(1) {
+                    None => 0,
+                    Some(at) => {
+                        let within = ((tick - runs[at].time) / runs[at].ticks).min(runs[at].count);
+                        runs[at].first_index + within
+                    }
+                }
+            }
+        };
+        index.min(last)
     }
 
     fn when(&self, index: u64) -> Option<When> {
@@ -189,6 +221,18 @@ impl Media {
             Self::Template { timing, .. } | Self::List { timing, .. } => Some(timing.count()),
             Self::Indexed { .. } => None,
             Self::Ranges { segments, .. } => Some(segments.len() as u64),
+        }
+    }
+
+    /// See [`super::Representation::index_at`].
+    pub fn index_at(&self, time: Duration) -> u64 {
+        match self {
+            Self::Template { timing, .. } | Self::List { timing, .. } => timing.index_at(time),
+            Self::Indexed { .. } => 0,
+            Self::Ranges { segments, .. } => {
+                let index = segments.partition_point(|(_, start, length)| *start + *length <= time);
+                (index as u64).min(segments.len().saturating_sub(1) as u64)
+            }
         }
     }
 
@@ -290,7 +334,7 @@ impl<'a> Inherited<'a> {
             let bytes = timeline.children.len() * size_of::<Run>();
             place.budget.charge(timeline, bytes)?;
             return Ok(Timing::Timeline {
-                runs: runs(timeline, end)?,
+                runs: runs(timeline, end, place.is_open)?,
                 timescale,
                 offset,
             });
@@ -321,7 +365,7 @@ impl<'a> Inherited<'a> {
             (Some(last), first) => count.min((last - first).saturating_add(1)),
             (None, _) => count,
         };
-        check_count(self.inner(), count)?;
+        check_count(self.inner(), count, place.is_open)?;
         Ok(Timing::Equal {
             ticks,
             timescale,
@@ -342,10 +386,11 @@ impl<'a> Inherited<'a> {
     }
 }
 
-fn check_count(element: &Element, count: u64) -> Result<(), MpdError> {
+/// A Period without an end promises segments without a number, which cost nothing.
+fn check_count(element: &Element, count: u64, is_open: bool) -> Result<(), MpdError> {
     match count {
         0 => Err(element.error(Problem::MissingElement("at least one segment"))),
-        _ if count > MAX_SEGMENTS => Err(element.error(Problem::TooLarge {
+        _ if count > MAX_SEGMENTS && !is_open => Err(element.error(Problem::TooLarge {
             what: "number of segments",
             limit: MAX_SEGMENTS,
         })),
@@ -354,7 +399,7 @@ fn check_count(element: &Element, count: u64) -> Result<(), MpdError> {
 }
 
 /// The runs of a SegmentTimeline; `period_end` closes a last `S` with a negative `r`, in ticks.
-fn runs(timeline: &Element, period_end: u128) -> Result<Vec<Run>, MpdError> {
+fn runs(timeline: &Element, period_end: u128, is_open: bool) -> Result<Vec<Run>, MpdError> {
     let entries: Vec<&Element> = timeline.all("S").collect();
     let mut runs: Vec<Run> = Vec::with_capacity(entries.len());
     let (mut next_time, mut next_index) = (0u64, 0u64);
@@ -390,7 +435,7 @@ fn runs(timeline: &Element, period_end: u128) -> Result<Vec<Run>, MpdError> {
                 u64::try_from(span.div_ceil(u128::from(ticks))).unwrap_or(u64::MAX)
             }
         };
-        check_count(entry, next_index.saturating_add(count))?;
+        check_count(entry, next_index.saturating_add(count), is_open)?;
         let end = count
             .checked_mul(ticks)
             .and_then(|span| span.checked_add(time));
@@ -411,12 +456,32 @@ fn runs(timeline: &Element, period_end: u128) -> Result<Vec<Run>, MpdError> {
         next_index += count;
         next_time = end;
     }
-    check_count(timeline, next_index)?;
+    check_count(timeline, next_index, is_open)?;
     Ok(runs)
 }
 
-/// Init segment and media of a Representation.
-pub(super) fn of_representation(place: &Place<'_>) -> Result<(Option<Resource>, Media), MpdError> {
+/// `availabilityTimeOffset` of a BaseURL or an addressing scheme; [`Duration::MAX`] for `INF`.
+pub(super) fn availability_offset(element: &Element) -> Result<Duration, MpdError> {
+    const NAME: &str = "availabilityTimeOffset";
+    const FORM: &str = "seconds of at least 0, or INF";
+    let Some(text) = element.get(NAME) else {
+        return Ok(Duration::ZERO);
+    };
+    match text.trim() {
+        "INF" => Ok(Duration::MAX),
+        text => text
+            .parse()
+            .ok()
+            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+            .ok_or_else(|| element.invalid(NAME, text, FORM)),
+    }
+}
+
+/// Init segment and media of a Representation, and what its addressing scheme adds to the
+/// availabilityTimeOffset.
+pub(super) fn of_representation(
+    place: &Place<'_>,
+) -> Result<(Option<Resource>, Media, Duration), MpdError> {
     let levels = &place.levels;
     // The scheme named closest to the Representation counts.
     let scheme = levels.iter().find_map(|level| {
@@ -443,7 +508,13 @@ pub(super) fn of_representation(place: &Place<'_>) -> Result<(Option<Resource>, 
             }
         }
     }
-    Ok((init, media))
+    let holder = inherited
+        .as_ref()
+        .and_then(|it| it.get("availabilityTimeOffset"));
+    let offset = holder.map_or(Ok(Duration::ZERO), |(element, _)| {
+        availability_offset(element)
+    })?;
+    Ok((init, media, offset))
 }
 
 fn template(it: &Inherited<'_>, place: &Place<'_>) -> Result<(Option<Resource>, Media), MpdError> {

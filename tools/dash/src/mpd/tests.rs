@@ -270,7 +270,8 @@ fn errors_say_where_and_what() {
         ("<MPD></Period>".into(), "not well-formed"),
         ("<!DOCTYPE x [<!ENTITY a 'b'>]><MPD/>".into(), "document type declaration"),
         ("<MPD a='&unknown;'/>".into(), "not well-formed"),
-        ("<MPD type='dynamic'/>".into(), "live MPD"),
+        ("<MPD type='dynamic'/>".into(), "availabilityStartTime"),
+        ("<MPD type='later'/>".into(), "static or dynamic"),
         ("<MPD type='odd'/>".into(), "`type` is \"odd\""),
         ("<MPD/>".into(), "<Period> is missing"),
         ("<MPD>\n<Period/></MPD>".into(), "line 2, <Period>: attribute `mediaPresentationDuration`"),
@@ -338,4 +339,128 @@ fn inherited_lists_have_a_budget() {
         matches!(error.problem, Problem::TooLarge { limit, .. } if limit == 64 << 20),
         "{error}"
     );
+}
+
+const LIVE: &str = "<MPD type='dynamic' availabilityStartTime='2001-09-09T01:46:40Z'\n\
+     minimumUpdatePeriod='PT2S' suggestedPresentationDelay='PT6S' timeShiftBufferDepth='PT1M'>\n\
+     <Location>https://example.org/live/next.mpd</Location>\n\
+     <ServiceDescription><Latency target='3500'/><PlaybackRate min='0.96' max='1.04'/>\n\
+     </ServiceDescription><Period id='p' start='PT0S'><AdaptationSet contentType='video'>\n\
+     <SegmentTemplate timescale='1000' duration='2000' startNumber='7' media='$Number$'\n\
+      availabilityTimeOffset='1.5'/><Representation id='v' bandwidth='1000'/>\n\
+     </AdaptationSet></Period>\n\
+     <UTCTiming schemeIdUri='urn:mpeg:dash:utc:ntp:2014' value='ntp.example'/>\n\
+     <UTCTiming schemeIdUri='urn:mpeg:dash:utc:http-iso:2014' value='/time /other'/></MPD>";
+
+#[test]
+fn live_without_an_end() {
+    let presentation = parse(LIVE).unwrap();
+    let live = presentation.live.as_ref().unwrap();
+    assert_eq!(live.availability_start, Duration::from_secs(1_000_000_000));
+    assert_eq!(live.update_period, Some(ms(2_000)));
+    assert_eq!(live.suggested_delay, Some(ms(6_000)));
+    assert_eq!(live.target_latency, Some(ms(3_500)));
+    assert_eq!(live.depth, Some(ms(60_000)));
+    assert_eq!(live.playback_rate, Some((0.96, 1.04)));
+    assert!(!live.has_end);
+    let url = |text| Url::parse(text).unwrap();
+    assert_eq!(
+        live.clock,
+        Some(Clock::Http(url("https://example.org/time")))
+    );
+    assert_eq!(
+        live.location,
+        Some(url("https://example.org/live/next.mpd"))
+    );
+
+    // Fifty years on, the segments are still there: 2 s each, from number 7.
+    let representation = only(&presentation);
+    assert_eq!(representation.availability_offset, ms(1_500));
+    let years = Duration::from_secs(50 * 365 * 86_400);
+    let index = representation.index_at(years + ms(1));
+    assert_eq!(index, years.as_secs() / 2);
+    let segment = representation.segment(index).unwrap();
+    assert_eq!((segment.start, segment.duration), (years, ms(2_000)));
+    let path = format!("/media/clip/{}", index + 7);
+    assert_eq!(segment.resource.url.path(), path);
+}
+
+#[test]
+fn live_needs_to_say_when_it_began() {
+    let without = LIVE.replace("availabilityStartTime='2001-09-09T01:46:40Z'", "");
+    let error = parse(&without).unwrap_err().to_string();
+    assert!(error.contains("availabilityStartTime"), "{error}");
+    let wrong = LIVE.replace("01:46:40Z", "noon");
+    let error = parse(&wrong).unwrap_err().to_string();
+    assert!(error.contains("2001-09-09Tnoon"), "{error}");
+    let ended = LIVE.replace(
+        "minimumUpdatePeriod='PT2S'",
+        "mediaPresentationDuration='PT20S'",
+    );
+    let ended = parse(&ended).unwrap();
+    assert!(ended.live.as_ref().unwrap().has_end);
+    assert_eq!(only(&ended).segment_count(), Some(10));
+    for (offset, expected) in [("INF", Duration::MAX), ("0", Duration::ZERO)] {
+        let offset = LIVE.replace("'1.5'", &format!("'{offset}'"));
+        assert_eq!(only(&parse(&offset).unwrap()).availability_offset, expected);
+    }
+    for wrong in ["-1", "soon", "nan", "1e300"] {
+        assert!(parse(&LIVE.replace("'1.5'", &format!("'{wrong}'"))).is_err());
+    }
+}
+
+#[test]
+fn times_lead_to_segments() {
+    let timeline = parse(&with_representation(
+        "<SegmentTemplate media='$Time$' timescale='10' presentationTimeOffset='100'>\n\
+         <SegmentTimeline><S t='100' d='20' r='1'/><S t='160' d='40'/></SegmentTimeline>\n\
+         </SegmentTemplate>",
+    ))
+    .unwrap();
+    // 0..2, 2..4, and after a gap 6..10 s.
+    for (at_ms, index) in [
+        (0, 0),
+        (1_999, 0),
+        (2_000, 1),
+        (4_500, 2),
+        (6_000, 2),
+        (99_000, 2),
+    ] {
+        assert_eq!(only(&timeline).index_at(ms(at_ms)), index, "{at_ms} ms");
+    }
+    let equal = parse(&with_representation(
+        "<SegmentTemplate media='$Number$' duration='4'/>",
+    ))
+    .unwrap();
+    for (at_ms, index) in [(0, 0), (3_999, 0), (4_000, 1), (9_000, 2), (11_000, 2)] {
+        assert_eq!(only(&equal).index_at(ms(at_ms)), index, "{at_ms} ms");
+    }
+}
+
+#[test]
+fn several_base_urls_are_alternatives() {
+    let document = "<MPD mediaPresentationDuration='PT4S'>\
+        <BaseURL>https://a.example/x/</BaseURL><BaseURL>/y/</BaseURL><Period>\
+        <AdaptationSet contentType='video'><BaseURL>video/</BaseURL>\
+        <Representation id='v' bandwidth='1000'>\
+        <SegmentTemplate media='$Number$.m4s' duration='2' initialization='init'/>\
+        </Representation></AdaptationSet></Period></MPD>";
+    let presentation = parse(document).unwrap();
+    let representation = only(&presentation);
+    let bases: Vec<_> = representation.bases.iter().map(Url::as_str).collect();
+    assert_eq!(
+        bases,
+        ["https://a.example/x/video/", "https://example.org/y/video/"]
+    );
+    let first = representation.segment(1).unwrap().resource.url;
+    assert_eq!(first.as_str(), "https://a.example/x/video/2.m4s");
+    let elsewhere = |attempt| representation.elsewhere(&first, attempt).to_string();
+    assert_eq!(elsewhere(0), "https://a.example/x/video/2.m4s");
+    assert_eq!(elsewhere(1), "https://example.org/y/video/2.m4s");
+    assert_eq!(elsewhere(2), elsewhere(0));
+    // From there on to the next, and what is below none of them stays.
+    let second = representation.elsewhere(&first, 1);
+    assert_eq!(representation.elsewhere(&second, 2), first);
+    let other = Url::parse("https://c.example/2.m4s").unwrap();
+    assert_eq!(representation.elsewhere(&other, 1), other);
 }

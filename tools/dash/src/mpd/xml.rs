@@ -20,7 +20,7 @@ const MAX_ATTRIBUTES: usize = 64;
 const MAX_QUOTED_CHARS: usize = 60;
 
 /// Elements that are kept.
-const KNOWN: [&str; 14] = [
+const KNOWN: [&str; 19] = [
     "MPD",
     "BaseURL",
     "Period",
@@ -35,6 +35,11 @@ const KNOWN: [&str; 14] = [
     "S",
     "Initialization",
     "SegmentURL",
+    "UTCTiming",
+    "ServiceDescription",
+    "Latency",
+    "PlaybackRate",
+    "Location",
 ];
 
 /// One element with what it holds.
@@ -262,8 +267,8 @@ pub(super) fn parse(document: &[u8]) -> Result<Element, MpdError> {
 
 fn add_text(open: &mut [Element], skipped: usize, text: &str) {
     if let (Some(element), 0) = (open.last_mut(), skipped) {
-        // Only BaseURL has text; the rest is indentation.
-        if element.tag == "BaseURL" {
+        // Only these have text; the rest is indentation.
+        if matches!(element.tag, "BaseURL" | "Location") {
             element.text.push_str(text);
         }
     }

@@ -59,7 +59,7 @@ fn rate_at(trace: &Trace, now: Duration) -> (f64, Option<Duration>) {
 fn size(fetch: &Fetch) -> u64 {
     match fetch.what {
         What::Segment(_) => fetch.representation.parse::<u64>().unwrap() * 2 / 8,
-        What::Init | What::Index => INIT_BYTES,
+        _ => INIT_BYTES,
     }
 }
 
@@ -127,7 +127,7 @@ pub fn simulate_with(
 
         // All that arrived is reported before anything that follows from it.
         let mut abandoned = Vec::new();
-        for body in &bodies {
+        for body in bodies.iter().filter(|body| body.flows_from <= now) {
             let received = body.total_bytes - (body.left_bits.max(0.0) / 8.0) as u64;
             let total = Some(body.total_bytes);
             if received < body.total_bytes

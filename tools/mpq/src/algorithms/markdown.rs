@@ -1,5 +1,7 @@
-//! The tables of docs/, from the entries of controllers and schedulers.
+//! The tables of docs/, from the entries of controllers, schedulers and adaptation rules.
 
+use mpq_dash::abr;
+use mpq_dash::abr::RULES;
 use mpq_decision::cc::Entry;
 use mpq_decision::cc::CONTROLLERS;
 use mpq_decision::params::Param;
@@ -89,6 +91,50 @@ pub fn schedulers(part: SchedulerPart) -> String {
             .map(|entry| item(&format!("{}: {}.", code(entry.name), entry.wrong)))
             .collect(),
         SchedulerPart::Readings => SCHEDULERS
+            .iter()
+            .filter(|entry| !entry.deviations.is_empty())
+            .map(|entry| item(&format!("{}: {}.", to(entry), entry.deviations.join("; "))))
+            .collect(),
+    }
+}
+
+/// What can be printed of the adaptation rules.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum RulePart {
+    /// A list of names
+    Names,
+    /// A table with a row for each rule
+    Rules,
+    /// A table with a row for each parameter
+    Parameters,
+    /// What each gets wrong
+    Wrong,
+    /// A list of what departs from the sources
+    Readings,
+}
+
+/// `part` of what there is to say of the adaptation rules.
+pub fn rules(part: RulePart) -> String {
+    let to = |entry: &abr::Entry| format!("[{}](../{})", code(entry.name), entry.file());
+    match part {
+        RulePart::Names => {
+            let names: Vec<_> = RULES.iter().map(|entry| code(entry.name)).collect();
+            names.join(", ") + "\n"
+        }
+        RulePart::Rules => table(
+            &["name", "what it does", "source"],
+            RULES
+                .iter()
+                .map(|entry| vec![to(entry), entry.summary.to_owned(), entry.source.to_owned()]),
+        ),
+        RulePart::Parameters => {
+            parameter_table("rule", RULES.iter().map(|entry| (entry.name, entry.params)))
+        }
+        RulePart::Wrong => RULES
+            .iter()
+            .map(|entry| item(&format!("{}: {}.", code(entry.name), entry.wrong)))
+            .collect(),
+        RulePart::Readings => RULES
             .iter()
             .filter(|entry| !entry.deviations.is_empty())
             .map(|entry| item(&format!("{}: {}.", to(entry), entry.deviations.join("; "))))

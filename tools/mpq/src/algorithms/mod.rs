@@ -1,9 +1,10 @@
-//! `mpq cc` and `mpq sched`: the algorithms that can be chosen, and what is known of them.
+//! `mpq cc`, `mpq sched` and `mpq abr`: the algorithms that can be chosen, and what is known of them.
 
 mod controller;
 pub mod markdown;
 mod page;
 mod per_path;
+mod rule;
 mod scheduler;
 
 use std::io::ErrorKind;
@@ -17,6 +18,7 @@ use crate::exit::LOCAL;
 use crate::report::write_json;
 
 use controller::Controller;
+use rule::Rule;
 use scheduler::Scheduler;
 
 /// List congestion controllers, or explain one
@@ -83,6 +85,36 @@ pub struct SchedArgs {
     markdown: Option<markdown::SchedulerPart>,
 }
 
+/// List adaptation rules of the DASH player, or explain one
+///
+/// What is listed can be given to --abr of `mpq play`, and to `abr` of a flow
+/// that plays DASH in a scenario.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  mpq abr
+  mpq abr mpc
+  mpq play --abr mpc:horizon=3 https://example.com/stream.mpd
+
+Exit codes:
+  0    success
+  1    wrong usage, such as a name that no rule has
+  6    local file: disk full, no permission")]
+pub struct AbrArgs {
+    /// The rule to explain
+    #[arg(value_name = "NAME", value_parser = known_rule)]
+    name: Option<Rule>,
+
+    /// Write JSON to FILE, with all there is to say [default: standard output]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = "-")]
+    json: Option<PathBuf>,
+
+    /// Print this part as Markdown, as docs/ has it
+    #[arg(long, value_name = "PART", conflicts_with_all = ["name", "json"])]
+    markdown: Option<markdown::RulePart>,
+}
+
 fn known(name: &str) -> Result<Controller, UnknownName> {
     let mut all = controller::all();
     all.find(|controller| controller.name == name)
@@ -97,6 +129,13 @@ fn known_scheduler(name: &str) -> Result<Scheduler, UnknownName> {
     all.find(|scheduler| scheduler.name == name).ok_or_else(|| {
         let valid = scheduler::all().map(|scheduler| scheduler.name);
         UnknownName::new("scheduler", name, valid)
+    })
+}
+
+fn known_rule(name: &str) -> Result<Rule, UnknownName> {
+    rule::all().find(|rule| rule.name == name).ok_or_else(|| {
+        let valid = rule::all().map(|rule| rule.name);
+        UnknownName::new("adaptation rule", name, valid)
     })
 }
 
@@ -123,6 +162,19 @@ pub fn sched(args: &SchedArgs) -> Result<(), Failure> {
         (Some(scheduler), None) => print(&page::explain_scheduler(scheduler)),
         (None, Some(file)) => write_json(file, &scheduler::all().collect::<Vec<_>>()),
         (None, None) => print(&page::schedulers(&scheduler::all().collect::<Vec<_>>())),
+    }
+}
+
+/// Runs `mpq abr`.
+pub fn abr(args: &AbrArgs) -> Result<(), Failure> {
+    if let Some(part) = args.markdown {
+        return print(&markdown::rules(part));
+    }
+    match (&args.name, &args.json) {
+        (Some(rule), Some(file)) => write_json(file, rule),
+        (Some(rule), None) => print(&page::explain_rule(rule)),
+        (None, Some(file)) => write_json(file, &rule::all().collect::<Vec<_>>()),
+        (None, None) => print(&page::rules(&rule::all().collect::<Vec<_>>())),
     }
 }
 

@@ -1,4 +1,4 @@
-//! How controllers and schedulers look on a terminal.
+//! How controllers, schedulers and adaptation rules look on a terminal.
 
 use anstyle::Style;
 use terminal_size::terminal_size;
@@ -7,6 +7,7 @@ use terminal_size::Width;
 use super::controller::Controller;
 use super::controller::Parameter;
 use super::controller::Scope;
+use super::rule::Rule;
 use super::scheduler::Scheduler;
 
 /// Where nobody looks, and where lines would be too long to read.
@@ -49,6 +50,16 @@ pub fn schedulers(all: &[Scheduler]) -> String {
     rows + "\n`mpq sched NAME` explains one; --sched NAME:KEY=VALUE,... sets parameters.\n"
 }
 
+/// All adaptation rules, a line each.
+pub fn rules(all: &[Rule]) -> String {
+    let name_width = all.iter().map(|rule| rule.name.len()).max().unwrap_or(0);
+    let rows: String = all
+        .iter()
+        .map(|rule| row(rule.name, name_width, rule.summary))
+        .collect();
+    rows + "\n`mpq abr NAME` explains one; --abr NAME:KEY=VALUE,... sets parameters.\n"
+}
+
 /// A name and what it stands for, in columns.
 fn row(name: &str, name_width: usize, text: &str) -> String {
     let left = format!("  {name:name_width$}  ");
@@ -71,7 +82,12 @@ pub fn explain(controller: &Controller) -> String {
     section(&mut page, "Idea", controller.idea);
     section(&mut page, "Source", controller.source);
     steps(&mut page, "Formula", controller.formula);
-    settings(&mut page, "--cc", controller.name, &controller.parameters);
+    settings(
+        &mut page,
+        "get --cc",
+        controller.name,
+        &controller.parameters,
+    );
     section(&mut page, "Use it when", controller.use_when);
     section(&mut page, "Avoid it when", controller.avoid_when);
     deviations(&mut page, controller.deviations);
@@ -84,10 +100,28 @@ pub fn explain_scheduler(scheduler: &Scheduler) -> String {
     section(&mut page, "Idea", scheduler.idea);
     section(&mut page, "Source", scheduler.source);
     steps(&mut page, "Rule", scheduler.rule);
-    settings(&mut page, "--sched", scheduler.name, &scheduler.parameters);
+    settings(
+        &mut page,
+        "get --sched",
+        scheduler.name,
+        &scheduler.parameters,
+    );
     section(&mut page, "Use it when", scheduler.use_when);
     section(&mut page, "What it gets wrong", scheduler.wrong);
     deviations(&mut page, scheduler.deviations);
+    page
+}
+
+/// All about one adaptation rule.
+pub fn explain_rule(rule: &Rule) -> String {
+    let mut page = opening(rule.name, rule.summary);
+    section(&mut page, "Idea", rule.idea);
+    section(&mut page, "Source", rule.source);
+    steps(&mut page, "Rule", rule.rule);
+    settings(&mut page, "play --abr", rule.name, &rule.parameters);
+    section(&mut page, "Use it when", rule.use_when);
+    section(&mut page, "What it gets wrong", rule.wrong);
+    deviations(&mut page, rule.deviations);
     page
 }
 
@@ -104,12 +138,12 @@ fn steps(page: &mut String, title: &str, all: &str) {
 }
 
 /// The parameters, and how one is set.
-fn settings(page: &mut String, option: &str, name: &str, all: &[Parameter]) {
+fn settings(page: &mut String, command: &str, name: &str, all: &[Parameter]) {
     parameters(page, &all.iter().collect::<Vec<_>>());
     if let Some(first) = all.first() {
         heading(page, "Example");
         *page += &format!(
-            "  mpq get {option} {name}:{}={} URL\n",
+            "  mpq {command} {name}:{}={} URL\n",
             first.name, first.default
         );
     }

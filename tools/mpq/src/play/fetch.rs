@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
+use mpq_dash::isobmff::ChunkCounter;
 use mpq_driver::h3::client::RequestError;
 use mpq_driver::h3::client::ResponseHead;
 use mpq_driver::h3::client::ResponseSink;
@@ -19,6 +20,8 @@ pub struct Response {
     pub bytes: u64,
     /// Length of the body, once known.
     pub expected: Option<u64>,
+    /// Chunks of a segment that are there as a whole.
+    pub chunks: ChunkCounter,
     /// The start of the body.
     pub head: Vec<u8>,
     /// How it ended, once it has.
@@ -60,6 +63,7 @@ impl ResponseSink for Sink {
     fn on_body(&mut self, chunk: &[u8]) -> ControlFlow<()> {
         let mut response = self.0.borrow_mut();
         response.bytes += chunk.len() as u64;
+        response.chunks.feed(chunk);
         let room = response.keep_bytes - response.head.len();
         response
             .head

@@ -8,6 +8,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 use std::time::Instant;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
 
 use mpq_cmcd::Cmcd;
 use mpq_cmcd::Object;
@@ -19,6 +21,7 @@ use mpq_dash::player::Fetch;
 use mpq_dash::player::Player;
 use mpq_dash::player::PlayerError;
 use mpq_dash::player::Progress;
+use mpq_dash::player::MAX_MPD_BYTES;
 use mpq_driver::h3::client::RequestId;
 use mpq_driver::ConnKey;
 use url::Url;
@@ -39,17 +42,14 @@ use fetch::Response;
 use fetch::Sink;
 use status::Status;
 
-/// The largest MPD that is accepted, in bytes.
-const MAX_MPD_BYTES: usize = 16 << 20;
-
 /// A NAT may forget a path that is silent for longer (RFC 9000, section
 /// 10.1.2, names 30 seconds; this leaves room for a loss).
 const MAX_SILENCE: Duration = Duration::from_secs(15);
 
 /// Play a DASH presentation in real time, without a screen
 ///
-/// Fetches the segments of a static MPD as a player does, on every path at
-/// once, and reports startup, stalls and bitrates. Startup counts from the
+/// Fetches the segments of an MPD as a player does, on every path at once, and
+/// reports startup, stalls and bitrates; of a live one the latency, too. Startup counts from the
 /// start of the command, so it includes the handshake. The report of --json
 /// is also written when the session fails or is interrupted: it then covers
 /// what was played, and the exit code is not 0.
@@ -66,9 +66,9 @@ pub struct Args {
     #[arg(value_name = "MPD_URL", value_parser = parse_url)]
     mpd: Url,
 
-    /// Adaptation rule: rate, bba0, bola, dynamic, or fixed:LEVEL with 0 the
-    /// lowest
-    #[arg(long, value_name = "NAME", default_value = "rate",
+    /// Adaptation rule, and its parameters: mpc, rate:safety=0.8, fixed:LEVEL
+    /// with 0 the lowest; `mpq abr` lists them
+    #[arg(long, value_name = "NAME[:KEY=VALUE,...]", default_value = "rate",
           value_parser = parse_rule)]
     abr: String,
 
@@ -82,6 +82,22 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 30,
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     buffer_goal_at_top: u64,
+
+    /// Live: how far behind the present playback should be [default: what the
+    /// MPD says, else three segments, or four chunks]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    target_latency: Option<Duration>,
+
+    /// Live: least and greatest playback rate with which playback returns to
+    /// that latency, such as 0.95..1.1; 1..1 for none [default: what the MPD
+    /// says, else 0.95..1.05]
+    #[arg(long, value_name = "MIN..MAX", value_parser = parse_rates)]
+    playback_rate: Option<(f64, f64)>,
+
+    /// Stop after this time, as if it were the end; for live presentations
+    /// without one
+    #[arg(long = "for", value_name = "SECONDS", value_parser = parse_seconds)]
+    stop_after: Option<Duration>,
 
     /// Level of the first segment, 0 the lowest [default: the rule's choice]
     #[arg(long, value_name = "LEVEL")]
@@ -101,17 +117,40 @@ pub struct Args {
     client: ClientArgs,
 }
 
-fn parse_rule(text: &str) -> Result<String, abr::UnknownRule> {
-    abr::by_name(text).map(|rule| rule.name())
+fn parse_rule(text: &str) -> Result<String, abr::InvalidChoice> {
+    abr::choose(text).map(|_| text.to_owned())
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok();
+    seconds
+        .filter(|seconds| (0.1..=86_400.0).contains(seconds))
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| "seconds from 0.1 to 86400".into())
+}
+
+fn parse_rates(text: &str) -> Result<(f64, f64), String> {
+    let bounds = text.split_once("..");
+    let bounds = bounds.and_then(|(min, max)| Some((min.parse().ok()?, max.parse().ok()?)));
+    bounds
+        .filter(|(min, max)| (0.5..=1.0).contains(min) && (1.0..=2.0).contains(max))
+        .ok_or_else(|| "MIN..MAX with MIN from 0.5 to 1 and MAX from 1 to 2".into())
 }
 
 impl Args {
-    fn config(&self) -> player::Config {
+    /// `began`: of the session.
+    fn config(&self, began: Instant) -> player::Config {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
         player::Config {
             buffer_goal: Duration::from_secs(self.buffer_goal),
             buffer_goal_at_top: Duration::from_secs(self.buffer_goal.max(self.buffer_goal_at_top)),
             start_level: self.start_level,
             attempts: self.attempts,
+            wall_clock: since
+                .ok()
+                .map(|since| since.saturating_sub(began.elapsed())),
+            target_latency: self.target_latency,
+            playback_rate: self.playback_rate,
             ..Default::default()
         }
     }
@@ -140,8 +179,9 @@ fn play(args: &Args, session: &mut Session, player: &mut Option<Player>) -> Resu
         |e: &dyn std::fmt::Display| Failure::new(TRUNCATED, format!("{}: {e}", args.mpd));
     let presentation = Presentation::parse(&document, &args.mpd).map_err(|e| malformed(&e))?;
     let rule = abr::by_name(&args.abr).map_err(|e| malformed(&e))?;
-    let new = Player::new(presentation, rule, args.config(), session.began())
-        .map_err(|e| malformed(&e))?;
+    let began = session.began();
+    let new =
+        Player::new(presentation, rule, args.config(began), began).map_err(|e| malformed(&e))?;
 
     let mut status = Status::new(args.client.quiet);
     let result = Playback {
@@ -153,6 +193,7 @@ fn play(args: &Args, session: &mut Session, player: &mut Option<Player>) -> Resu
         status: &mut status,
         open: Vec::new(),
         ping_at: Instant::now(),
+        stop_at: args.stop_after.map(|time| began + time),
     }
     .run();
     status.clear();
@@ -206,6 +247,7 @@ struct Playback<'a, 's> {
     status: &'a mut Status,
     open: Vec<Open>,
     ping_at: Instant,
+    stop_at: Option<Instant>,
 }
 
 impl Playback<'_, '_> {
@@ -216,8 +258,11 @@ impl Playback<'_, '_> {
             let Some(until) = self.start_fetches()? else {
                 return Ok(());
             };
+            if self.stop_at.is_some_and(|at| at <= Instant::now()) {
+                return Ok(());
+            }
             let ping_at = self.keep_alive();
-            let until = until.into_iter().chain(ping_at).min();
+            let until = until.into_iter().chain(ping_at).chain(self.stop_at).min();
             if self.session.step(until)? {
                 self.status.show(self.player, self.session.log());
             }
@@ -235,8 +280,17 @@ impl Playback<'_, '_> {
                 .player
                 .on_progress(now, open.fetch.id, response.bytes, response.expected)
                 .map_err(|e| failure(TRUNCATED, e))?;
+            if open.fetch.chunk.is_some() && progress == Progress::Continue {
+                self.player
+                    .on_chunks(now, open.fetch.id, response.chunks.chunks())
+                    .map_err(|e| failure(TRUNCATED, e))?;
+            }
             if progress == Progress::Abandon {
-                log::info!("giving up {} for a lower level", open.fetch.url);
+                log::info!(
+                    "giving up {}, {}, for a lower level",
+                    open.fetch,
+                    open.fetch.url
+                );
                 abandoned.push(open.fetch.id);
                 self.session.cancel(self.key, open.request);
             }
@@ -265,7 +319,7 @@ impl Playback<'_, '_> {
                         return Err(cause);
                     }
                     let reason = cause.message.unwrap_or_default();
-                    log::info!("{}: {reason}", fetch.url);
+                    log::info!("{fetch}, {}: {reason}", fetch.url);
                     self.player
                         .on_failed(now, fetch.id, &reason)
                         .map_err(|e| failure(cause.code, e))?;
@@ -297,14 +351,19 @@ impl Playback<'_, '_> {
 
     fn start(&mut self, fetch: Fetch) -> Result<(), Failure> {
         if fetch.url.scheme() != "https" || origin(&fetch.url) != origin(self.mpd) {
-            return Err(Failure::new(
-                TRUNCATED,
-                format!(
-                    "the MPD refers to {}, but everything has to come from the server of the \
-                     MPD, over https",
-                    fetch.url
-                ),
-            ));
+            let problem = format!(
+                "the MPD refers to {}, but everything has to come from the server of the MPD, \
+                 over https",
+                fetch.url
+            );
+            if fetch.bases == 1 {
+                return Err(Failure::new(TRUNCATED, problem));
+            }
+            log::info!("{fetch}: {problem}");
+            return self
+                .player
+                .on_failed(Instant::now(), fetch.id, &problem)
+                .map_err(|e| failure(TRUNCATED, e));
         }
         let next = fetch.next_object.as_deref();
         let (url, mut headers) = self.teller.tell(&fetch.url, fetch.cmcd, next);
@@ -344,11 +403,18 @@ fn report(args: &Args, session: &Session, player: &Player) -> Result<(), Failure
     let paths = session.log().reports();
     let report = mpq_dash::session::Report::new(player, paths);
     if !args.client.quiet {
+        let whole = match player.edge() {
+            Some(_) => String::new(),
+            None => format!(" of {:.1}", player.presentation().duration.as_secs_f64()),
+        };
+        let latency = report.latency.map_or(String::new(), |latency| {
+            let (target, mean, p95) = (latency.target_ms, latency.mean_ms, latency.p95_ms);
+            format!(", {mean:.0} ms behind the present (95 %: {p95:.0}, target {target:.0})")
+        });
         eprintln!(
-            "played {:.1} of {:.1} s: startup {:.0} ms, {} stalls of {:.0} ms in all, mean \
-             {:.2} Mbit/s, {} switches",
-            player.buffer().playhead().as_secs_f64(),
-            player.presentation().duration.as_secs_f64(),
+            "played {:.1}{whole} s: startup {:.0} ms, {} stalls of {:.0} ms in all, mean \
+             {:.2} Mbit/s, {} switches{latency}",
+            player.buffer().played().as_secs_f64(),
             report.startup_ms.unwrap_or_default(),
             report.stalls,
             report.stall_ms,

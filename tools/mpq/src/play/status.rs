@@ -7,6 +7,7 @@ use std::time::Instant;
 use indicatif::ProgressBar;
 use indicatif::ProgressStyle;
 use mpq_dash::buffer::State;
+use mpq_dash::live::Edge;
 use mpq_dash::player::Player;
 
 use crate::client::PathLog;
@@ -94,10 +95,16 @@ fn text(player: &Player, received: &[(u64, u64)]) -> String {
         .iter()
         .map(|(path_id, bytes)| format!("{path_id}={}%", bytes * 100 / all.max(1)))
         .collect();
+    let place = match player.edge().map(Edge::last) {
+        None => {
+            let whole = clock(player.presentation().duration);
+            format!("{}/{whole}", clock(buffer.playhead()))
+        }
+        Some(None) => "live".into(),
+        Some(Some(latency)) => format!("live {:.1} s behind", latency.as_secs_f64()),
+    };
     format!(
-        "{state} {}/{} buffer {:.1} s, {level}, {throughput}, paths {}",
-        clock(buffer.playhead()),
-        clock(player.presentation().duration),
+        "{state} {place} buffer {:.1} s, {level}, {throughput}, paths {}",
         buffer.level().as_secs_f64(),
         shares.join(" ")
     )

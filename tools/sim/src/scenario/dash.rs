@@ -26,8 +26,22 @@ pub struct Dash {
     pub audio: Option<Text<Rate>>,
     /// Length of a segment; the last one is what is left.
     pub segment: Text<Time>,
-    /// Length of the whole.
+    /// Length of the whole; live: of what is made from the run's beginning on.
     pub length: Text<Time>,
+    /// Whether it is made as it is played: segments become available at their end. At the run's
+    /// beginning thirty of them have been made.
+    #[serde(default)]
+    pub live: bool,
+    /// Live: segments are sent while they are made, in chunks of this length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunk: Option<Text<Time>>,
+    /// Live: how far behind the present playback should be; without it three segments, or four
+    /// chunks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_latency: Option<Text<Time>>,
+    /// Live: least and greatest playback rate with which playback returns to that latency.
+    #[serde(default = "default_rates")]
+    pub playback_rate: [f64; 2],
     /// Adaptation rule, by the name that `mpq play --abr` takes.
     #[serde(default = "default_abr")]
     pub abr: String,
@@ -59,6 +73,9 @@ pub struct Dash {
     pub init: Text<Size>,
 }
 
+/// Segments of a live presentation that have been made when the run begins.
+const MADE_SEGMENTS: u32 = 30;
+
 /// What `mpq play` has where it is not told.
 fn goal_at_top() -> Duration {
     player::Config::default().buffer_goal_at_top
@@ -67,8 +84,13 @@ fn goal_at_top() -> Duration {
 impl Dash {
     /// The presentation, by way of an MPD as a packager would write it.
     pub(crate) fn presentation(&self) -> Result<Presentation, String> {
+        let offset = self.chunk.as_ref().map_or_else(String::new, |chunk| {
+            let offset = self.segment.value.0.saturating_sub(chunk.value.0);
+            let (seconds, ns) = (offset.as_secs(), offset.subsec_nanos());
+            format!(" availabilityTimeOffset=\"{seconds}.{ns:09}\"")
+        });
         let template = format!(
-            "<SegmentTemplate timescale=\"1000000000\" duration=\"{}\" \
+            "<SegmentTemplate timescale=\"1000000000\" duration=\"{}\"{offset} \
              initialization=\"$RepresentationID$-init.mp4\" \
              media=\"$RepresentationID$-$Number$.m4s\"/>",
             self.segment.value.0.as_nanos()
@@ -84,9 +106,15 @@ impl Dash {
             )
         };
         let audio = self.audio.as_ref().map(std::slice::from_ref);
-        let length = self.length.value.0;
+        let (length, kind) = match self.live {
+            true => (
+                self.length.value.0 + self.made(),
+                " type=\"dynamic\" availabilityStartTime=\"1970-01-01T00:00:00Z\"",
+            ),
+            false => (self.length.value.0, ""),
+        };
         let document = format!(
-            "<MPD mediaPresentationDuration=\"PT{}.{:09}S\"><Period>{}{}</Period></MPD>",
+            "<MPD{kind} mediaPresentationDuration=\"PT{}.{:09}S\"><Period>{}{}</Period></MPD>",
             length.as_secs(),
             length.subsec_nanos(),
             set("video", &self.video),
@@ -96,8 +124,13 @@ impl Dash {
         Presentation::parse(document.as_bytes(), &url).map_err(|e| e.to_string())
     }
 
-    /// What the player is told.
-    pub(crate) fn player_config(&self) -> player::Config {
+    /// Live: length of what has been made when the run begins.
+    fn made(&self) -> Duration {
+        self.segment.value.0 * MADE_SEGMENTS
+    }
+
+    /// What the player of a flow that begins `start` after the run is told.
+    pub(crate) fn player_config(&self, start: Duration) -> player::Config {
         let goal = self.buffer_goal.value.0;
         let at_top = self.buffer_goal_at_top.as_ref();
         player::Config {
@@ -106,6 +139,9 @@ impl Dash {
             start_level: self.start_level,
             startup_segments: self.startup_segments,
             resume_segments: self.resume_segments,
+            wall_clock: self.live.then(|| self.made() + start),
+            target_latency: self.target_latency.as_ref().map(|latency| latency.value.0),
+            playback_rate: Some((self.playback_rate[0], self.playback_rate[1])),
             ..player::Config::default()
         }
     }
@@ -134,6 +170,33 @@ impl Dash {
             let message = format!("{key}: at least \"1 ms\"");
             ensure(time.value.0 >= Duration::from_millis(1), key, &message)?;
         }
+        ensure(
+            self.live || (self.chunk.is_none() && self.target_latency.is_none()),
+            "live",
+            "chunk and target_latency: for live = true only",
+        )?;
+        if let Some(chunk) = self.chunk.as_ref().map(|chunk| chunk.value.0.as_nanos()) {
+            let segment = self.segment.value.0.as_nanos();
+            ensure(
+                chunk >= 1_000_000 && chunk < segment && segment.is_multiple_of(chunk),
+                "chunk",
+                "chunk: at least \"1 ms\", less than segment, and segment a multiple of it",
+            )?;
+        }
+        let latency = self.target_latency.as_ref();
+        ensure(
+            latency.is_none_or(|latency| {
+                (Duration::from_millis(1)..=self.made()).contains(&latency.value.0)
+            }),
+            "target_latency",
+            "target_latency: from \"1 ms\" to 30 segments",
+        )?;
+        let [least, most] = self.playback_rate;
+        ensure(
+            (0.5..=1.0).contains(&least) && (1.0..=2.0).contains(&most),
+            "playback_rate",
+            "playback_rate: [MIN, MAX], MIN from 0.5 to 1 and MAX from 1 to 2",
+        )?;
         let at_top = self.buffer_goal_at_top.as_ref();
         ensure(
             at_top.is_none_or(|goal| goal.value >= self.buffer_goal.value),
@@ -152,7 +215,7 @@ impl Dash {
         ] {
             ensure(segments >= 1, key, &format!("{key}: at least 1"))?;
         }
-        mpq_dash::abr::by_name(&self.abr).map_err(|e| ("abr", e.to_string()))?;
+        mpq_dash::abr::choose(&self.abr).map_err(|e| ("abr", e.to_string()))?;
         self.presentation().map(drop).map_err(|e| ("length", e))
     }
 }
@@ -163,6 +226,10 @@ fn default_abr() -> String {
 
 fn default_goal() -> Text<Time> {
     text("18 s")
+}
+
+fn default_rates() -> [f64; 2] {
+    [0.95, 1.05]
 }
 
 fn one_segment() -> usize {

@@ -344,6 +344,7 @@ impl Requests {
                 true => String::new(),
                 false => app::said(cmcd, None),
             },
+            release: None,
         }
     }
 }

@@ -109,7 +109,7 @@ impl World<'_> {
                     Some(_) => self.step_viewer(host),
                     None => self.step_client(host),
                 });
-                host.sender.pump(&mut host.quic);
+                host.sender.pump(&mut host.quic, self.now);
             }
             (true, Way::Up) => {
                 if state.request.is_none() {
@@ -117,7 +117,7 @@ impl World<'_> {
                     host.sender.start(UPLOAD, bytes);
                     state.request = Some((UPLOAD, self.now));
                 }
-                host.sender.pump(&mut host.quic);
+                host.sender.pump(&mut host.quic, self.now);
                 let received = &mut host.received;
                 app::read(&mut host.quic, &mut self.scratch, received, |_, _| ());
                 self.take_uploads(host);
@@ -125,13 +125,14 @@ impl World<'_> {
             (false, Way::Down) => {
                 let (received, sender) = (&mut host.received, &mut host.sender);
                 app::serve(&mut host.quic, &mut self.scratch, received, sender, now);
-                host.sender.pump(&mut host.quic);
+                let more_at = host.sender.pump(&mut host.quic, self.now);
+                next = next.min(more_at.unwrap_or(NEVER));
                 self.take_uploads(host);
             }
             (false, Way::Up) => {
                 let received = &mut host.received;
                 app::read(&mut host.quic, &mut self.scratch, received, |_, _| ());
-                host.sender.pump(&mut host.quic);
+                host.sender.pump(&mut host.quic, self.now);
                 self.take_uploads(host);
             }
         }

@@ -61,7 +61,7 @@ pub(super) fn states(
             let late = spread.mul_f64(draws.unit());
             let start = flow.start.value.0 + late;
             let viewer = flow.dash.as_ref();
-            let viewer = viewer.map(|dash| Viewer::new(dash, base + start));
+            let viewer = viewer.map(|dash| Viewer::new(dash, base, start));
             let first = attempts.len();
             attempts.push(Attempt {
                 connection: connections.len(),
