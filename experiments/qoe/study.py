@@ -60,8 +60,8 @@ class Study:
         return next(viewer for viewer in self.viewers if viewer.name == name)
 
 
-def load(full, file=FILE):
-    """The study, with `full` all of it."""
+def load(full, file=FILE, seeds=None):
+    """The study, with `full` all of it; `seeds` in place of its own."""
     data = tomllib.loads(file.read_text(encoding="utf-8"))
     every = [Arm(**arm) for arm in data["arm"]]
     viewers = [Viewer(**entry) for entry in data["viewer"]]
@@ -69,6 +69,6 @@ def load(full, file=FILE):
     arms = [arm for arm in every if not arm.emulated and (full or not arm.full)]
     sessions = [Session(viewer, arm) for viewer in viewers for arm in arms
                 if not arm.full or viewer.name in data["design"]["every_arm"]]
-    return Study(content=data["content"], seeds=tuple(data["seeds"]["full" if full else "reduced"]), viewers=tuple(viewers),
+    return Study(content=data["content"], seeds=tuple(seeds or data["seeds"]["full" if full else "reduced"]), viewers=tuple(viewers),
                  arms=tuple(arms), absent=tuple(arm for arm in every if arm.emulated), goals=data["goals"],
                  sessions=tuple(sessions))
