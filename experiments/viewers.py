@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import simulator
-from qoe import links, scene, study
+from qoe import links, scene, sessions, study
 
 # What draws shares its looks with the demonstration.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "mininet"))
@@ -57,7 +57,7 @@ def parse_arguments(words=None):
 
 def main(words=None):
     arguments = parse_arguments(words)
-    return simulator.guarded("viewers", (links.LinkError,), lambda: work(arguments))
+    return simulator.guarded("viewers", (links.LinkError, sessions.ResultError), lambda: work(arguments))
 
 
 def work(arguments):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy
 
-from . import spread
+from . import bound, spread
 
 
 @dataclass(frozen=True)
@@ -110,15 +110,26 @@ class Judge:
     def _chunk_parts(self, arm, viewer, scenes):
         for scene in scenes:
             better = self._better_p99(scene.name, viewer)
-            mine, theirs = (spread.pooled([row.chunks for _, row in sorted(self.sessions.of(scene.name, viewer, one).items())],
-                                          99) for one in (arm, better))
+            mine, theirs = (self._pooled(scene.name, viewer, one) for one in (arm, better))
             n = len(self.sessions.of(scene.name, viewer, arm))
             yield scene.name, mine[0] / theirs[0], mine[1] / theirs[1], n
 
+    def _floor_parts(self, arm, viewer, scenes):
+        """The same for what the links could have done at best with the chunks of `arm`."""
+        for scene in scenes:
+            rows = [row for _, row in sorted(self.sessions.of(scene.name, viewer, arm).items())]
+            least = []
+            for row in rows:
+                both = bound.Both(scene, row.seed)
+                least.append([both.time_s(request, size) for request, _, size in row.chunks])
+            mine, theirs = spread.pooled(least, 99), self._pooled(scene.name, viewer, self._better_p99(scene.name, viewer))
+            yield scene.name, mine[0] / theirs[0], mine[1] / theirs[1], len(rows)
+
+    def _pooled(self, scene, viewer, arm):
+        return spread.pooled([row.times for _, row in sorted(self.sessions.of(scene, viewer, arm).items())], 99)
+
     def _better_p99(self, scene, viewer):
-        def p99(arm):
-            return numpy.percentile(numpy.concatenate([row.chunks for row in self.sessions.of(scene, viewer, arm).values()]), 99)
-        return min(("first", "second"), key=p99)
+        return min(("first", "second"), key=lambda arm: self._pooled(scene, viewer, arm)[0])
 
     def chunk_p99(self, arm):
         goal, found = self.goals["chunk_p99"], []
@@ -127,7 +138,9 @@ class Judge:
             decides = viewer == goal["viewer"]
             words = f"99 % of the {viewer}'s chunks: time / the better path's <= {goal['at_most']}, mean over scenes"
             found.append(Verdict("chunk_p99", words, arm, value, "", value.value <= goal["at_most"] if decides else None, parts))
-        return found
+        value, parts = self._mean(list(self._floor_parts(arm, goal["viewer"], self.scenes)))
+        return [*found, Verdict("chunk_floor", "the same if both links had carried nothing but each chunk from its request on", arm,
+                                value, "", None, parts)]
 
     def like_xlink(self, arm):
         goal, scenes = self.goals["like_xlink"], [scene for scene in self.scenes if scene.like_xlink]

@@ -153,7 +153,7 @@ class Page:
         for viewer in self.plan.viewers[:2]:
             plot = draw.Plot(380, 200, 40, 1.0, log=0.03)
             for arm, colour in zip(arms, draw.COLOURS):
-                chunks = sorted(time for row in self.sessions.of(scene.name, viewer.name, arm.name).values() for time in row.chunks)
+                chunks = sorted(time for row in self.sessions.of(scene.name, viewer.name, arm.name).values() for time in row.times)
                 if chunks:
                     shares = [i / 200 for i in range(200)] + [0.9975, 1.0]
                     plot.line([(float(numpy.quantile(chunks, share)), share) for share in shares], colour,

@@ -26,7 +26,7 @@ def write(arguments, scenes, plan):
         print(f"{words[one.met]:<4}{one.arm:<8}{one.words}: {one.shown}")
     print(f"\n{arguments.out / 'index.html'}")
     return all(any(one.met for one in verdicts if one.goal == goal and one.met is not None)
-               for goal in {one.goal for one in verdicts})
+               for goal in {one.goal for one in verdicts if one.met is not None})
 
 
 def _complete(found, scenes, plan):

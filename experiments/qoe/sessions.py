@@ -22,7 +22,7 @@ class ResultError(Exception):
 
 @dataclass(frozen=True)
 class Row:
-    """A session. `chunks` are the times from request to last byte, s; empty for rows of another file."""
+    """A session. `chunks` are (request in s, seconds until the last byte, bytes) of each; empty for rows of another file."""
     scene: str
     seed: int
     viewer: str
@@ -30,6 +30,11 @@ class Row:
     values: dict
     chunks: tuple = ()
     folder: Path | None = None
+
+    @property
+    def times(self):
+        """Of its chunks, from request to last byte, s."""
+        return [time for _, time, _ in self.chunks]
 
 
 @dataclass
@@ -71,15 +76,15 @@ class Sessions:
 
 def _chunks(file):
     with open(file, newline="", encoding="utf-8") as lines:
-        return tuple(float(row["arrival_s"]) - float(row["request_s"]) for row in csv.DictReader(lines)
-                     if row["flow"] == FLOW)
+        return tuple((float(row["request_s"]), round(float(row["arrival_s"]) - float(row["request_s"]), 6), int(row["bytes"]))
+                     for row in csv.DictReader(lines) if row["flow"] == FLOW)
 
 
 def _values(metrics, chunks, scene):
     def get(name, default=0.0):
         return metrics.get(f"flow.{FLOW}.{name}", default)
 
-    p50, p95, p99 = numpy.percentile(chunks, [50, 95, 99]) if chunks else (float("nan"),) * 3
+    p50, p95, p99 = numpy.percentile([time for _, time, _ in chunks], [50, 95, 99]) if chunks else (float("nan"),) * 3
     values = {
         "qoe_lin": get("qoe_lin", float("nan")), "stall_s": get("stall_ms") / 1e3, "stalls": get("stalls"),
         "startup_s": get("startup_ms", float("nan")) / 1e3, "bitrate_mbps": get("mean_bitrate_mbps", float("nan")),
