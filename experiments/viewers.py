@@ -25,15 +25,20 @@ exit status: 0 every goal is met by some judged arm; 1 one is met by none; 2 it 
 
 
 def write(arguments, scenes, plan):
-    """Writes the scenario of each scene and seed; returns their files, seed by seed."""
+    """Writes the scenario of each scene, viewer and seed; returns their files, seed by seed.
+
+    One for each viewer, so that another viewer needs no other session again.
+    """
     arguments.out.mkdir(parents=True, exist_ok=True)
     files = []
     # So that an interrupted run has some of every scene.
     for seed in plan.seeds:
         for one in scenes:
-            file = arguments.out / f"{one.name}-{seed}.toml"
-            file.write_text(scene.scenario(one, seed, plan.content, plan.sessions), encoding="utf-8")
-            files.append(file)
+            for viewer in plan.viewers:
+                file = study.folder(arguments.out, one.name, viewer.name, seed).with_suffix(".toml")
+                arms = [session for session in plan.sessions if session.viewer == viewer]
+                file.write_text(scene.scenario(one, seed, plan.content, arms), encoding="utf-8")
+                files.append(file)
     return files
 
 

@@ -37,9 +37,7 @@ class Page:
 
     def html(self):
         """All of it."""
-        main = self.plan.viewers[0]
-        hours = _hours(main)
-        lead = "".join(f"<p>{text(line)}</p>" for line in story.sentences(self.sessions, self.scenes, main.name, hours))
+        lead = "".join(f"<p>{text(line)}</p>" for line in story.sentences(self.sessions, self.scenes, self.plan))
         return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>Films over two networks</title><style>{STYLE}</style></head><body>
@@ -100,9 +98,9 @@ class Page:
                                          self.sessions.values(scene.name, main.name, arm.name, metric)]))
             metered, sent, delivered = mean("metered_mb"), mean("all_mb"), mean("delivered_mb")
             rows.append("".join(map(cell, (
-                arm.words, f"{metered / _hours(main):.0f}", f"{100 * metered / sent:.0f} %" if sent else "",
-                f"{sent / _hours(main):.0f}", f"{100 * mean('copied_mb') / delivered:.2f} %",
-                f"{mean('wasted_mb') / _hours(main):.0f}", f"{mean('bitrate_mbps'):.2f}"))))
+                arm.words, f"{metered / main.hours:.0f}", f"{100 * metered / sent:.0f} %" if sent else "",
+                f"{sent / main.hours:.0f}", f"{100 * mean('copied_mb') / delivered:.2f} %",
+                f"{mean('wasted_mb') / main.hours:.0f}", f"{mean('bitrate_mbps'):.2f}"))))
         head = ("way", "metered, MB/h", "of all", "all, MB/h", "copies", "given up, MB/h", "bitrate, Mbit/s")
         return (f'<div class="scroll">{table(head, rows)}</div><p class="small">{text(main.label)}, mean over all scenes; the second '
                 "path is the metered one. Copies are bytes of streams that were sent again without new data; what was given up was "
@@ -113,7 +111,7 @@ class Page:
         for viewer_name, arm_name in self.sessions.cases():
             if viewer_name not in [viewer.name for viewer in self.plan.viewers]:
                 continue
-            hours = _hours(self.plan.viewer(viewer_name))
+            hours = self.plan.viewer(viewer_name).hours
             scenes = [scene for scene in self.scenes if self.sessions.of(scene.name, viewer_name, arm_name)]
             told = story.tell(self.sessions, scenes, viewer_name, arm_name, hours, self.confidence)
             qoe = spread.interval(numpy.mean([self.sessions.values(scene.name, viewer_name, arm_name, "qoe_lin")
@@ -189,6 +187,3 @@ class Page:
                 f"{text(self.plan.content['segment'])}. ITU-T P.1203 is not computed: its public software is for research that is not "
                 "commercial. The same figures as tables: sessions.csv, summary.csv, goals.csv beside this page.</p>")
 
-
-def _hours(viewer):
-    return float(viewer.dash["length"].split()[0]) / 3600

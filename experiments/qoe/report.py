@@ -7,7 +7,7 @@ from . import goals, page, picture, sessions, story, tables
 
 def write(arguments, scenes, plan):
     """Returns whether each goal is met by some judged arm."""
-    found = sessions.load(arguments.out, scenes, plan.seeds)
+    found = sessions.load(arguments.out, scenes, plan)
     found = _complete(found, scenes, plan)
     for file in arguments.also:
         found.rows += sessions.read(file)
@@ -16,11 +16,9 @@ def write(arguments, scenes, plan):
     shown = page.Page(found, scenes, plan, verdicts, "ci/qoe --full" if arguments.full else "ci/qoe")
     (arguments.out / "index.html").write_text(shown.html(), encoding="utf-8")
     tables.write(arguments.out, found, verdicts, plan.goals["confidence"])
-    main = plan.viewers[0]
-    hours = float(main.dash["length"].split()[0]) / 3600
     if arguments.picture:
-        arguments.picture.write_text(picture.svg(picture.figures(found, scenes, main.name, hours)), encoding="utf-8")
-    print("\n".join(story.sentences(found, scenes, main.name, hours)), end="\n\n")
+        arguments.picture.write_text(picture.svg(picture.figures(found, scenes, plan)), encoding="utf-8")
+    print("\n".join(story.sentences(found, scenes, plan)), end="\n\n")
     words = {True: "yes", False: "NO", None: "-"}
     for one in verdicts:
         print(f"{words[one.met]:<4}{one.arm:<8}{one.words}: {one.shown}")

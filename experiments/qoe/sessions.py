@@ -1,6 +1,7 @@
 """One row for each session, from the folders that `mpq sim` left."""
 
 import csv
+import itertools
 import json
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import numpy
 
+from . import study
 from .scene import FLOW
 
 # Columns of sessions.csv after scene, seed, viewer and arm. Those marked in `BETTER` are better when they are higher.
@@ -98,26 +100,25 @@ def _values(metrics, chunks, scene):
     return {name: round(float(values[name]), 6) for name in METRICS}
 
 
-def load(folder, scenes, seeds):
-    """The rows of a run of `viewers.py`; scenes and seeds that have not run are left out."""
+def load(folder, scenes, plan):
+    """The rows of a run of `viewers.py`; what has not run is left out."""
     found = Sessions()
-    for scene in scenes:
-        for seed in seeds:
-            place = Path(folder) / f"{scene.name}-{seed}"
-            try:
-                summary = json.loads((place / "summary.json").read_text(encoding="utf-8"))
-            except FileNotFoundError:
+    for scene, viewer, seed in itertools.product(scenes, plan.viewers, plan.seeds):
+        place = study.folder(Path(folder), scene.name, viewer.name, seed)
+        try:
+            summary = json.loads((place / "summary.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            continue
+        except (OSError, json.JSONDecodeError) as e:
+            raise ResultError(f"{place}: {e}; remove it and run again") from e
+        for run in summary["runs"]:
+            arm = run["case"].split(",")[0].rpartition("--")[2]
+            if run["status"] != "ok":
+                found.failed.append((scene.name, seed, viewer.name, arm, run["reason"]))
                 continue
-            except (OSError, json.JSONDecodeError) as e:
-                raise ResultError(f"{place}: {e}; remove it and run again") from e
-            for run in summary["runs"]:
-                viewer, _, arm = run["case"].split(",")[0].removeprefix("case=").partition("--")
-                if run["status"] != "ok":
-                    found.failed.append((scene.name, seed, viewer, arm, run["reason"]))
-                    continue
-                chunks = _chunks(place / run["folder"] / "segments.csv")
-                found.rows.append(Row(scene.name, seed, viewer, arm, _values(run["metrics"], chunks, scene), chunks,
-                                      place / run["folder"]))
+            chunks = _chunks(place / run["folder"] / "segments.csv")
+            found.rows.append(Row(scene.name, seed, viewer.name, arm, _values(run["metrics"], chunks, scene), chunks,
+                                  place / run["folder"]))
     if not found.rows:
         raise ResultError(f"{folder}: no finished sessions; `viewers.py run` makes them")
     return found

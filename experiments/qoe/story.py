@@ -43,21 +43,38 @@ def tell(sessions, scenes, viewer, way, hours, confidence=0.95):
                 mean("copied_mb") / mean("delivered_mb"))
 
 
-def sentences(sessions, scenes, viewer, hours):
-    """The summary, as text."""
-    told = {way: tell(sessions, scenes, viewer, way, hours) for way in WAYS}
-    first, better, one, both = (told[way] for way in ("first", "better", "migration", "ecf"))
-    n = sum(len(sessions.values(scene.name, viewer, "ecf", "stall_s")) for scene in scenes)
-    return [
-        f"Who watches films over the usual network of {len(scenes)} scenes from life waits {first.waits.value:.0f} seconds in an "
-        f"hour for a picture that stands still; over the better of the two networks, if somebody could tell beforehand which it "
-        f"is, {better.waits.value:.0f}; with a phone that changes from one to the other when it has to, {one.waits.value:.0f}; "
-        f"with both at once, {both.waits.value:.1f} (95 % interval {both.waits.low:.1f} to {both.waits.high:.1f}).",
-        f"{100 * both.clean.value:.0f} % of the films over both play to their end without a stop; "
-        f"{100 * better.clean.value:.0f} % over the better network, {100 * first.clean.value:.0f} % over the usual one.",
-        f"The picture has {both.mbps.value:.1f} Mbit/s on average, where the better network alone has {better.mbps.value:.1f} and "
-        f"changing between them {one.mbps.value:.1f}.",
-        f"It costs {both.metered_mb:.0f} MB of mobile data in an hour of film, and {one.metered_mb:.0f} MB with changing; "
-        f"{100 * both.copied:.1f} % of what is delivered was sent twice.",
-        f"{n} films over both, and as many over each of the other ways, in a simulation of the networks with the real player and "
-        f"the real transport; the same seeds for all."]
+def sentences(sessions, scenes, plan):
+    """The summary, as text: the clip waits, the film looks better or worse."""
+    film, clip = plan.viewers[:2]
+    clips, films = ({way: tell(sessions, scenes, viewer.name, way, viewer.hours) for way in WAYS} for viewer in (clip, film))
+
+    def waits(way):
+        return f"{clips[way].waits.value:.0f}"
+
+    def clean(way):
+        return f"{100 * clips[way].clean.value:.0f} %"
+
+    both = clips["ecf"]
+    lines = [
+        f"Who watches clips, with six seconds in the buffer, over the usual network of {len(scenes)} scenes from life looks at a "
+        f"picture that stands still for {waits('first')} seconds in an hour; over the better of two networks, if somebody could "
+        f"tell beforehand which it is, for {waits('better')}; with a phone that changes to the other one when it has to, for "
+        f"{waits('migration')}; with both at once, for {both.waits.value:.1f} (95 % interval {both.waits.low:.1f} to "
+        f"{both.waits.high:.1f}). {clean('ecf')} of the clips over both play to their end without a stop, {clean('better')} over the "
+        f"better network, {clean('migration')} with changing, {clean('first')} over the usual one."]
+    n = sum(len(sessions.values(scene.name, clip.name, "ecf", "stall_s")) for scene in scenes)
+    shown = f"{films['ecf'].mbps.value:.1f} Mbit/s, {films['better'].mbps.value:.1f} over the better network alone, and " \
+            f"{films['migration'].mbps.value:.1f} with changing"
+    other = next((viewer for viewer in plan.viewers[2:] if (viewer.name, "ecf") in sessions.cases()), None)
+    more = ""
+    if other:
+        rates = [tell(sessions, scenes, other.name, way, other.hours).mbps.value for way in ("ecf", "better", "migration")]
+        more = f" ({other.label}: {rates[0]:.1f}, {rates[1]:.1f} and {rates[2]:.1f})"
+    lines += [
+        f"Films have up to half a minute in the buffer, and stop over the usual network ({films['first'].waits.value:.0f} seconds in "
+        f"an hour) but hardly over any other way. What they gain is the picture: {shown}{more}.",
+        f"It costs mobile data: {films['ecf'].metered_mb:.0f} MB in an hour of film over both, {films['migration'].metered_mb:.0f} with "
+        f"changing. {100 * films['ecf'].copied:.1f} % of what is delivered was sent twice.",
+        f"{n} clips and {n} films over each way, in a simulation of the networks with the real player and the real transport; the "
+        "same seeds for all."]
+    return lines

@@ -15,6 +15,11 @@ class Viewer:
     dash: dict
     full: bool = False
 
+    @property
+    def hours(self):
+        """Length of what is watched."""
+        return float(self.dash["length"].split()[0]) / 3600
+
 
 @dataclass(frozen=True)
 class Arm:
@@ -58,6 +63,11 @@ class Study:
 
     def viewer(self, name):
         return next(viewer for viewer in self.viewers if viewer.name == name)
+
+
+def folder(out, scene, viewer, seed):
+    """Where `mpq sim` puts the sessions of a scene, a viewer and a seed."""
+    return out / f"{scene}-{viewer}-{seed}"
 
 
 def load(full, file=FILE, seeds=None):

@@ -186,12 +186,12 @@ def test_one_viewer_in_one_scene_from_the_command_to_the_page(tmp_path, capsys, 
     words = ["--scene", "train", "--out", str(tmp_path), "--picture", str(tmp_path / "picture.svg")]
     assert viewers.main(["run", "--mpq", str(MPQ), *words]) in (0, 1)
     said = capsys.readouterr()
-    assert "train-101: 1 of 1" in said.err and "Who watches films" in said.out
+    assert "train-clip-101: 2 of 3" in said.err and "Who watches clips" in said.out
     first = {name: (tmp_path / name).read_bytes() for name in ("index.html", "sessions.csv", "summary.csv", "goals.csv", "picture.svg")}
     page_text = first["index.html"].decode()
     assert "src=" not in page_text and "http" not in page_text.replace("experiments/", "")
     assert page_text.count("<svg") == 2 + 2 * 3 and "TCP, first path" in page_text
-    assert len(first["sessions.csv"].splitlines()) == 1 + 16
+    assert len(first["sessions.csv"].splitlines()) == 1 + 24
     # What is there is not run again, and the same sessions make the same bytes.
     assert viewers.main(["judge", *words]) in (0, 1)
     assert first == {name: (tmp_path / name).read_bytes() for name in first}
