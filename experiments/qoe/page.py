@@ -185,5 +185,5 @@ class Page:
         return (f"<p><code>{text(self.command)}</code>: {len(self.sessions.rows)} sessions, {len(self.sessions.failed)} failed, seeds "
                 f"{seeds}.</p><ul>{failed}</ul>{also}<p>Levels: {text(', '.join(self.plan.content['video']))}; segments of "
                 f"{text(self.plan.content['segment'])}. ITU-T P.1203 is not computed: its public software is for research that is not "
-                "commercial. The same figures as tables: sessions.csv, summary.csv, goals.csv beside this page.</p>")
+                "commercial. The same figures as tables: sessions.csv, summary.csv, chunks.csv and goals.csv beside this page.</p>")
 

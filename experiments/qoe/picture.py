@@ -37,7 +37,7 @@ def svg(numbers):
              'font-family="system-ui, sans-serif">',
              "<title>Seconds in an hour in which a clip stands still, and Mbit/s of a film, in scenes from life: over the better "
              "network alone, one network at a time, and both at once</title>",
-             "<!-- drawn by `ci/qoe --picture` -->", f"<metadata>{json.dumps(numbers)}</metadata>"]
+             "<!-- drawn by ci/qoe with its option picture -->", f"<metadata>{json.dumps(numbers)}</metadata>"]
     at = 8
     for way, colour in WAYS.items():
         parts += [f'<rect x="{at:g}" y="6" width="12" height="12" fill="{colour}"/>', text(at + 18, 17, story.WORDS[way])]

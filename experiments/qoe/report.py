@@ -15,7 +15,7 @@ def write(arguments, scenes, plan):
     verdicts = goals.Judge(found, scenes, plan.goals).all()
     shown = page.Page(found, scenes, plan, verdicts, "ci/qoe --full" if arguments.full else "ci/qoe")
     (arguments.out / "index.html").write_text(shown.html(), encoding="utf-8")
-    tables.write(arguments.out, found, verdicts, plan.goals["confidence"])
+    tables.write(arguments.out, found, scenes, verdicts, plan.goals["confidence"])
     if arguments.picture:
         arguments.picture.write_text(picture.svg(picture.figures(found, scenes, plan)), encoding="utf-8")
     print("\n".join(story.sentences(found, scenes, plan)), end="\n\n")
@@ -28,16 +28,18 @@ def write(arguments, scenes, plan):
 
 
 def _complete(found, scenes, plan):
-    """Only seeds of which every scene has every session, so that each is compared with its own."""
-    wanted = {(scene.name, session.viewer.name, session.arm.name) for scene in scenes for session in plan.sessions}
-    there = {}
-    for row in found.rows:
-        there.setdefault(row.seed, set()).add((row.scene, row.viewer, row.arm))
-    gone = {(seed, scene, viewer, arm) for scene, seed, viewer, arm, _ in found.failed}
-    whole = {seed for seed, cases in there.items() if not {case for case in wanted - cases if (seed, *case) not in gone}}
-    if len(whole) < len(there):
-        print(f"viewers: seeds {sorted(set(there) - whole)} are not complete yet, and left out", file=sys.stderr)
+    """For each viewer only seeds of which every scene has every session, so that each is compared with its own."""
+    gone = {(viewer, seed, scene, arm) for scene, seed, viewer, arm, _ in found.failed}
+    there = {(row.viewer, row.seed, row.scene, row.arm) for row in found.rows} | gone
+    whole = set()
+    for viewer in plan.viewers:
+        arms = [session.arm.name for session in plan.sessions if session.viewer == viewer]
+        seeds = {seed for seed in plan.seeds if all((viewer.name, seed, scene.name, arm) in there for scene in scenes for arm in arms)}
+        whole |= {(viewer.name, seed) for seed in seeds}
+        if left := sorted(set(plan.seeds) - seeds):
+            print(f"viewers: {viewer.name} is not complete with the seeds {', '.join(map(str, left))}, which are left out",
+                  file=sys.stderr)
     if not whole:
         raise sessions.ResultError("no seed is complete yet; `viewers.py run` goes on where it was")
-    return sessions.Sessions([row for row in found.rows if row.seed in whole],
-                             [one for one in found.failed if one[1] in whole])
+    return sessions.Sessions([row for row in found.rows if (row.viewer, row.seed) in whole],
+                             [one for one in found.failed if (one[2], one[1]) in whole])

@@ -4,7 +4,7 @@ import csv
 
 import numpy
 
-from . import spread
+from . import bound, spread
 from .sessions import METRICS
 
 # Of the distribution over the seeds.
@@ -18,8 +18,10 @@ def _write(file, head, rows):
         table.writerows(rows)
 
 
-def write(out, sessions, verdicts, confidence):
-    """sessions.csv, summary.csv and goals.csv in the folder `out`."""
+def write(out, sessions, scenes, verdicts, confidence):
+    """sessions.csv, summary.csv, chunks.csv and goals.csv in the folder `out`."""
+    _write(out / "chunks.csv", ("scene", "viewer", "arm", "n", *(f"p{quantile}_s" for quantile in QUANTILES), "floor_p99_s"),
+           list(_chunks(sessions, scenes)))
     _write(out / "sessions.csv", ("scene", "seed", "viewer", "arm", *METRICS),
            [(row.scene, row.seed, row.viewer, row.arm, *(row.values[name] for name in METRICS))
             for row in sorted(sessions.rows, key=lambda row: (row.scene, row.viewer, row.arm, row.seed))])
@@ -37,3 +39,21 @@ def _summary(sessions, confidence):
             whole = spread.interval(values, confidence)
             yield (scene, viewer, arm, metric, whole.n, *(f"{x:.6g}" for x in (whole.value, whole.low, whole.high)),
                    *(f"{x:.6g}" for x in numpy.percentile(values, QUANTILES)))
+
+
+def _chunks(sessions, scenes):
+    """Of the chunks of all seeds together; the floor is what both links could have done with them."""
+    for scene in scenes:
+        both = {}
+        for viewer, arm in sorted(sessions.cases()):
+            rows = [row for _, row in sorted(sessions.of(scene.name, viewer, arm).items()) if row.chunks]
+            if not rows:
+                continue
+            floor = []
+            for row in rows:
+                if row.seed not in both:
+                    both[row.seed] = bound.Both(scene, row.seed)
+                floor += [both[row.seed].time_s(request, size) for request, _, size in row.chunks]
+            times = [time for row in rows for time in row.times]
+            yield (scene.name, viewer, arm, len(times), *(f"{x:.4g}" for x in numpy.percentile(times, QUANTILES)),
+                   f"{numpy.percentile(floor, 99):.4g}")

@@ -1,6 +1,9 @@
 import json
+import re
 import subprocess
 import tomllib
+from pathlib import Path
+from xml.etree import ElementTree
 
 import built
 import numpy
@@ -8,8 +11,9 @@ import pytest
 
 import simulator
 import viewers
-from qoe import bound, goals, links, scene, sessions, spread, study
+from qoe import bound, goals, links, picture, scene, sessions, spread, study
 
+PICTURE = Path(__file__).resolve().parents[2] / "docs/qoe.svg"
 MPQ = built.find("mpq")
 needs_mpq = pytest.mark.skipif(not MPQ, reason="no mpq: cargo build -p mpq")
 LTE = {"rtt": "50 ms", "rate": {"law": "lognormal", "mbps": 10, "sd_log": 0.4, "memory_s": 6, "step_s": 1}}
@@ -187,6 +191,7 @@ def test_one_viewer_in_one_scene_from_the_command_to_the_page(tmp_path, capsys, 
     assert viewers.main(["run", "--mpq", str(MPQ), *words]) in (0, 1)
     said = capsys.readouterr()
     assert "train-clip-101: 2 of 3" in said.err and "Who watches clips" in said.out
+    ElementTree.fromstring((tmp_path / "picture.svg").read_text())
     first = {name: (tmp_path / name).read_bytes() for name in ("index.html", "sessions.csv", "summary.csv", "goals.csv", "picture.svg")}
     page_text = first["index.html"].decode()
     assert "src=" not in page_text and "http" not in page_text.replace("experiments/", "")
@@ -201,6 +206,13 @@ def test_one_viewer_in_one_scene_from_the_command_to_the_page(tmp_path, capsys, 
     elsewhere.write_text("\n".join(only_tcp) + "\n")
     assert viewers.main(["judge", *words, "--also", str(elsewhere)]) in (0, 1)
     assert "TCP, first path</td>" in (tmp_path / "index.html").read_text()
+
+
+def test_the_picture_in_the_pages_is_drawn_from_the_figures_that_it_states():
+    shown = PICTURE.read_text(encoding="utf-8")
+    numbers = json.loads(re.search(r"<metadata>(.*?)</metadata>", shown)[1])
+    assert list(numbers) == [scene.load(name).title for name in scene.names()]
+    assert picture.svg(numbers) == shown, "`ci/qoe --picture` draws it again"
 
 
 def test_what_is_not_there_is_said(tmp_path, capsys):
