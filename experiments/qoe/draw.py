@@ -72,9 +72,6 @@ class Plot:
         self.parts.append(f'<rect x="{number(left)}" y="{MARGINS["top"]}" width="{number(max(right - left, 1))}" '
                           f'height="{self.height - MARGINS["top"] - MARGINS["bottom"]}" fill="{colour}" fill-opacity=".3"/>')
 
-    def dot(self, x, y, colour):
-        self.parts.append(f'<circle cx="{number(self.x(x))}" cy="{number(self.y(y))}" r="2.5" fill="{colour}"/>')
-
     def svg(self, title, x_ticks=None, y_ticks=None, x_unit=""):
         """All of it, with axes."""
         axes = []

@@ -182,7 +182,7 @@ class Page:
         absent = [arm.words for arm in self.plan.absent if arm not in self.arms]
         also = f"<p>Not here: {text(', '.join(absent))}. {ABOUT_ALSO}</p>" if absent else ""
         seeds = ", ".join(map(str, sorted({row.seed for row in self.sessions.rows})))
-        return (f"<p><code>{text(self.command)}</code>: {len(self.sessions.rows)} sessions, {len(self.sessions.failed)} failed, seeds "
+        return (f"<p><code>{text(self.command)}</code>: {len(self.sessions.rows)} sessions, {len(self.sessions.failed)} of them failed and count as all waiting, seeds "
                 f"{seeds}.</p><ul>{failed}</ul>{also}<p>Levels: {text(', '.join(self.plan.content['video']))}; segments of "
                 f"{text(self.plan.content['segment'])}. ITU-T P.1203 is not computed: its public software is for research that is not "
                 "commercial. The same figures as tables: sessions.csv, summary.csv, chunks.csv and goals.csv beside this page.</p>")

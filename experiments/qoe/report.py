@@ -29,8 +29,7 @@ def write(arguments, scenes, plan):
 
 def _complete(found, scenes, plan):
     """For each viewer only seeds of which every scene has every session, so that each is compared with its own."""
-    gone = {(viewer, seed, scene, arm) for scene, seed, viewer, arm, _ in found.failed}
-    there = {(row.viewer, row.seed, row.scene, row.arm) for row in found.rows} | gone
+    there = {(row.viewer, row.seed, row.scene, row.arm) for row in found.rows}
     whole = set()
     for viewer in plan.viewers:
         arms = [session.arm.name for session in plan.sessions if session.viewer == viewer]

@@ -100,6 +100,14 @@ def _values(metrics, chunks, scene):
     return {name: round(float(values[name]), 6) for name in METRICS}
 
 
+def _lost(viewer, content):
+    """Of a session that failed: all of the media is waited for, and none is seen."""
+    length, segment = (float(text.split()[0]) for text in (viewer.dash["length"], viewer.dash.get("segment", content["segment"])))
+    top_mbps = float(content["video"][-1].split()[0]) / 1e6
+    return dict.fromkeys(METRICS, 0.0) | {"qoe_lin": -top_mbps * segment, "stall_s": length, "stalls": 1.0} | dict.fromkeys(
+        ("startup_s", "chunk_p50_s", "chunk_p95_s", "chunk_p99_s"), float("nan"))
+
+
 def load(folder, scenes, plan):
     """The rows of a run of `viewers.py`; what has not run is left out."""
     found = Sessions()
@@ -115,6 +123,7 @@ def load(folder, scenes, plan):
             arm = run["case"].split(",")[0].rpartition("--")[2]
             if run["status"] != "ok":
                 found.failed.append((scene.name, seed, viewer.name, arm, run["reason"]))
+                found.rows.append(Row(scene.name, seed, viewer.name, arm, _lost(viewer, plan.content)))
                 continue
             chunks = _chunks(place / run["folder"] / "segments.csv")
             found.rows.append(Row(scene.name, seed, viewer.name, arm, _values(run["metrics"], chunks, scene), chunks,

@@ -208,6 +208,19 @@ def test_one_viewer_in_one_scene_from_the_command_to_the_page(tmp_path, capsys, 
     assert "TCP, first path</td>" in (tmp_path / "index.html").read_text()
 
 
+def test_a_session_that_fails_is_all_waiting(tmp_path):
+    plan = study.load(False, seeds=(1,))
+    one, clip = scene.load("train"), plan.viewer("clip")
+    folder = study.folder(tmp_path, one.name, clip.name, 1)
+    folder.mkdir()
+    run = {"case": "case=clip--ecf,abr=fixed:7", "status": "failed", "reason": "no handshake", "folder": "runs/x", "metrics": {}}
+    (folder / "summary.json").write_text(json.dumps({"runs": [run]}))
+    found = sessions.load(tmp_path, [one], plan)
+    assert found.failed == [("train", 1, "clip", "ecf", "no handshake")]
+    assert found.values("train", "clip", "ecf", "stall_s") == [60.0]
+    assert found.values("train", "clip", "ecf", "qoe_lin")[0] < -29
+
+
 def test_the_picture_in_the_pages_is_drawn_from_the_figures_that_it_states():
     shown = PICTURE.read_text(encoding="utf-8")
     numbers = json.loads(re.search(r"<metadata>(.*?)</metadata>", shown)[1])
