@@ -6,33 +6,25 @@
 
 import argparse
 import json
-import subprocess
 import sys
 from pathlib import Path
+from pathlib import Path
 
+import simulator
 from bottlenecks import topologies, verdicts
 
 DEFAULT_CCS = ("sbd-bbr", "sbd-cubic", "dc-ledbat")
 
 
-def simulate(arguments, ccs):
-    """Runs `mpq sim` on each topology, into the folder beside its scenario. Returns False when it was to stop."""
+def write(arguments, ccs):
+    """Writes the scenario of each topology; returns their files."""
     arguments.out.mkdir(parents=True, exist_ok=True)
+    files = []
     for number in range(arguments.topologies):
-        topology = topologies.draw(arguments.seed, number)
         file = arguments.out / f"t{number:03}.toml"
-        file.write_text(topologies.scenario(topology, ccs), encoding="utf-8")
-        command = [str(arguments.mpq), "sim", str(file), "--out", str(file.with_suffix("")), "--quiet"]
-        if arguments.jobs:
-            command += ["--jobs", str(arguments.jobs)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode == 130:
-            return False
-        if done.returncode != 0:
-            raise verdicts.ResultError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()}")
-        print(f"topology {number + 1} of {arguments.topologies}", file=sys.stderr, end="\r")
-    print(file=sys.stderr)
-    return True
+        file.write_text(topologies.scenario(topologies.draw(arguments.seed, number), ccs), encoding="utf-8")
+        files.append(file)
+    return files
 
 
 def judge(arguments, ccs):
@@ -67,33 +59,27 @@ def parse_arguments(words=None):
     parser.add_argument("--seed", type=int, default=1, help="[default: %(default)s]")
     parser.add_argument("--cc", default=",".join(DEFAULT_CCS), metavar="NAME,NAME...",
                         help="controllers that say `set_paths`, with ; for a comma in one [default: %(default)s]")
-    parser.add_argument("--mpq", type=Path, help="the mpq program")
-    parser.add_argument("--jobs", type=int, help="runs at a time [default: as many as processors]")
-    parser.add_argument("--out", type=Path, default=Path("out/detect"), help="[default: %(default)s]")
+    simulator.add_arguments(parser, "out/detect")
     parser.add_argument("--figure", type=Path, help="draw it there, as SVG")
     parser.add_argument("--json", action="store_true", help="JSON in place of the table")
     parser.add_argument("--verbose", action="store_true", help="name the topologies that were misjudged")
     arguments = parser.parse_args(words)
     if arguments.topologies < 16:
         parser.error("--topologies: at least 16, so that each kind is there")
-    if arguments.verb == "run" and (arguments.mpq is None or not arguments.mpq.is_file()):
-        parser.error("run needs --mpq PROGRAM: cargo build --release -p mpq makes target/release/mpq")
+    simulator.check(parser, arguments)
     return arguments
 
 
 def main(words=None):
     arguments = parse_arguments(words)
+    return simulator.guarded("detect", (verdicts.ResultError,), lambda: work(arguments))
+
+
+def work(arguments):
     ccs = [cc.replace(";", ",") for cc in arguments.cc.split(",")]
-    try:
-        if arguments.verb == "run" and not simulate(arguments, ccs):
-            return 130
-        return 0 if judge(arguments, ccs) else 1
-    except (verdicts.ResultError, OSError) as error:
-        print(f"detect: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\ndetect: interrupted; the same command goes on from there", file=sys.stderr)
+    if arguments.verb == "run" and not simulator.run_all(arguments, write(arguments, ccs)):
         return 130
+    return 0 if judge(arguments, ccs) else 1
 
 
 if __name__ == "__main__":

@@ -7,10 +7,9 @@
 
 import argparse
 import json
-import subprocess
 import sys
-from pathlib import Path
 
+import simulator
 from wsp import benefit, settings
 
 
@@ -24,22 +23,6 @@ def write(out, kind, count, ccs, single_cc):
         file.write_text(settings.scenario(kind, number, pair, ccs, single_cc), encoding="utf-8")
         files.append(file)
     return files
-
-
-def simulate(mpq, files, jobs):
-    """Runs `mpq sim` on each scenario, into the folder beside it. Returns False when it was to stop."""
-    for i, file in enumerate(files, 1):
-        command = [str(mpq), "sim", str(file), "--out", str(file.with_suffix("")), "--quiet"]
-        if jobs:
-            command += ["--jobs", str(jobs)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode == 130:
-            return False
-        # A failed transfer (7) is a result without benefit, and a rule that does not hold (8) is what is counted.
-        if done.returncode not in (0, 7, 8):
-            raise benefit.ResultError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()}")
-        print(f"{file.parent.name}: point {i} of {len(files)}", file=sys.stderr)
-    return True
 
 
 def judge(out, kinds, ccs, as_json):
@@ -68,37 +51,34 @@ def parse_arguments(words=None):
                         help="controllers [default: all coupled ones, and cubic]")
     parser.add_argument("--single", default=settings.SINGLE_CC, metavar="NAME",
                         help="controller of the single paths [default: %(default)s]")
-    parser.add_argument("--mpq", type=Path, help="the mpq program")
-    parser.add_argument("--jobs", type=int, help="runs at a time [default: as many as processors]")
-    parser.add_argument("--out", type=Path, default=Path("out/grid"), help="[default: %(default)s]")
+    simulator.add_arguments(parser, "out/grid")
     parser.add_argument("--json", action="store_true", help="JSON in place of the table")
     arguments = parser.parse_args(words)
     if arguments.points < 2:
         parser.error("--points: at least 2")
-    if arguments.verb == "run" and (arguments.mpq is None or not arguments.mpq.is_file()):
-        parser.error("run needs --mpq PROGRAM: cargo build --release -p mpq makes target/release/mpq")
+    simulator.check(parser, arguments)
     return arguments
 
 
 def main(words=None):
     arguments = parse_arguments(words)
+    return simulator.guarded("grid", (benefit.ResultError,), lambda: work(arguments))
+
+
+def work(arguments):
     kinds = [settings.CLASSES[name] for name in arguments.classes or settings.CLASSES]
     ccs = arguments.cc.split(",")
-    try:
-        if arguments.verb != "judge":
-            written = [write(arguments.out, kind, arguments.points, ccs, arguments.single) for kind in kinds]
-        if arguments.verb == "write":
-            print(f"{sum(map(len, written))} scenarios in {arguments.out}")
-            return 0
-        if arguments.verb == "run" and not all(simulate(arguments.mpq, files, arguments.jobs) for files in written):
+    if arguments.verb != "judge":
+        written = [write(arguments.out, kind, arguments.points, ccs, arguments.single) for kind in kinds]
+    if arguments.verb == "write":
+        print(f"{sum(map(len, written))} scenarios in {arguments.out}")
+        return 0
+    if arguments.verb == "run":
+        # A failed transfer (7) is a result without benefit, and a rule that does not hold (8) is what is counted.
+        files = [file for of_kind in written for file in of_kind]
+        if not simulator.run_all(arguments, files, fine=(0, 7, 8), words=lambda file: f"{file.parent.name}, {file.stem}"):
             return 130
-        return 0 if judge(arguments.out, kinds, ccs, arguments.json) else 1
-    except (benefit.ResultError, OSError) as error:
-        print(f"grid: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\ngrid: interrupted; the same command goes on from there", file=sys.stderr)
-        return 130
+    return 0 if judge(arguments.out, kinds, ccs, arguments.json) else 1
 
 
 if __name__ == "__main__":

@@ -1,0 +1,59 @@
+"""The same figures as tables: every session, every mean, every verdict."""
+
+import csv
+
+import numpy
+
+from . import bound, spread
+from .sessions import METRICS
+
+# Of the distribution over the seeds.
+QUANTILES = (5, 50, 95, 99)
+
+
+def _write(file, head, rows):
+    with open(file, "w", newline="", encoding="utf-8") as lines:
+        table = csv.writer(lines, lineterminator="\n")
+        table.writerow(head)
+        table.writerows(rows)
+
+
+def write(out, sessions, scenes, verdicts, confidence):
+    """sessions.csv, summary.csv, chunks.csv and goals.csv in the folder `out`."""
+    _write(out / "chunks.csv", ("scene", "viewer", "arm", "n", *(f"p{quantile}_s" for quantile in QUANTILES), "floor_p99_s"),
+           list(_chunks(sessions, scenes)))
+    _write(out / "sessions.csv", ("scene", "seed", "viewer", "arm", *METRICS),
+           [(row.scene, row.seed, row.viewer, row.arm, *(row.values[name] for name in METRICS))
+            for row in sorted(sessions.rows, key=lambda row: (row.scene, row.viewer, row.arm, row.seed))])
+    _write(out / "summary.csv", ("scene", "viewer", "arm", "metric", "n", "mean", "low", "high",
+                                 *(f"p{quantile}" for quantile in QUANTILES)), list(_summary(sessions, confidence)))
+    _write(out / "goals.csv", ("goal", "words", "arm", "value", "low", "high", "n", "met"),
+           [(one.goal, one.words, one.arm, *(f"{x:.6g}" for x in (one.value.value, one.value.low, one.value.high)),
+             one.value.n, {True: "yes", False: "no", None: ""}[one.met]) for one in verdicts])
+
+
+def _summary(sessions, confidence):
+    for scene, viewer, arm in sorted({(row.scene, row.viewer, row.arm) for row in sessions.rows}):
+        for metric in METRICS:
+            values = sessions.values(scene, viewer, arm, metric)
+            whole = spread.interval(values, confidence)
+            yield (scene, viewer, arm, metric, whole.n, *(f"{x:.6g}" for x in (whole.value, whole.low, whole.high)),
+                   *(f"{x:.6g}" for x in numpy.percentile(values, QUANTILES)))
+
+
+def _chunks(sessions, scenes):
+    """Of the chunks of all seeds together; the floor is what both links could have done with them."""
+    for scene in scenes:
+        both = {}
+        for viewer, arm in sorted(sessions.cases()):
+            rows = [row for _, row in sorted(sessions.of(scene.name, viewer, arm).items()) if row.chunks]
+            if not rows:
+                continue
+            floor = []
+            for row in rows:
+                if row.seed not in both:
+                    both[row.seed] = bound.Both(scene, row.seed)
+                floor += [both[row.seed].time_s(request, size) for request, _, size in row.chunks]
+            times = [time for row in rows for time in row.times]
+            yield (scene.name, viewer, arm, len(times), *(f"{x:.4g}" for x in numpy.percentile(times, QUANTILES)),
+                   f"{numpy.percentile(floor, 99):.4g}")

@@ -1,0 +1,73 @@
+"""What the commands share that run `mpq sim` on many scenarios: their options, the runs, progress."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+
+class SimulatorError(Exception):
+    """`mpq sim` could not do it."""
+
+
+def add_arguments(parser, out):
+    """`--mpq`, `--jobs` and `--out` with the default `out`."""
+    parser.add_argument("--mpq", type=Path, help="the mpq program")
+    parser.add_argument("--jobs", type=int, help="runs at a time [default: as many as processors]")
+    parser.add_argument("--out", type=Path, default=Path(out), help="[default: %(default)s]")
+
+
+def check(parser, arguments):
+    """`run` needs the program."""
+    if arguments.verb == "run" and (arguments.mpq is None or not arguments.mpq.is_file()):
+        parser.error("run needs --mpq PROGRAM: cargo build --release -p mpq makes target/release/mpq")
+
+
+def run(arguments, file, fine=(0,)):
+    """Runs `mpq sim` on a scenario, into the folder beside it. Returns False when it was to stop.
+
+    What has run before is kept. Exit statuses that are not in `fine` are an error.
+    """
+    command = [str(arguments.mpq), "sim", str(file), "--out", str(file.with_suffix("")), "--quiet"]
+    if arguments.jobs:
+        command += ["--jobs", str(arguments.jobs)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 130:
+        return False
+    if done.returncode not in fine:
+        raise SimulatorError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()}")
+    return True
+
+
+def left(done, of, spent_s):
+    """How long the rest takes if it goes on like this, in words."""
+    if not done:
+        return "?"
+    seconds = spent_s / done * (of - done)
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
+
+
+def run_all(arguments, files, fine=(0,), words=lambda file: file.stem):
+    """Runs each of the scenarios, with progress and the time left. Returns False when it was to stop."""
+    begun, new = time.monotonic(), 0
+    for i, file in enumerate(files, 1):
+        before = (file.with_suffix("") / "summary.json").is_file()
+        if not run(arguments, file, fine):
+            return False
+        # What was there before says nothing about how long the rest takes.
+        new += not before
+        rest = left(new, new + len(files) - i, time.monotonic() - begun)
+        print(f"{words(file)}: {i} of {len(files)}, {rest} left", file=sys.stderr, flush=True)
+    return True
+
+
+def guarded(name, errors, work):
+    """`work()`, a command's: its status, 2 if it could not run, 130 if it was interrupted."""
+    try:
+        return work()
+    except (SimulatorError, OSError, *errors) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"\n{name}: interrupted; the same command goes on from there", file=sys.stderr)
+        return 130
