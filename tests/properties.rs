@@ -299,6 +299,7 @@ proptest! {
             let value = param.min + part * (param.max - param.min);
             let text = match param.unit {
                 cc::Unit::Number | cc::Unit::Packets => format!("{value}"),
+                cc::Unit::Whole => format!("{}", value.round()),
                 cc::Unit::Time => format!("{value}s"),
                 cc::Unit::Choice(words) => words[value.round() as usize].to_owned(),
             };
