@@ -53,7 +53,7 @@ pub struct Cached;
 #[inline(always)]
 fn list_of(layout: Layout) -> Option<(usize, usize)> {
     let size = layout.size();
-    if layout.align() > SHORT_STEP || size > LONG {
+    if cfg!(feature = "libc-allocator") || layout.align() > SHORT_STEP || size > LONG {
         None
     } else if size <= SHORT {
         // Nobody asks for nothing.
