@@ -70,8 +70,8 @@ pub struct Params {
     pub hedge_bytes: u64,
     /// Consecutive probe timeouts that fail a path by themselves.
     pub failing_ptos: u32,
-    /// Bounds of the probe interval on a failed path: while another path is healthy, and while none, when all wait for
-    /// the first to come back. The latter also holds for the last path, which is suspect for as long as it is silent.
+    /// Bounds of the probe interval on a failed path: while another path is healthy, and while none.
+    /// The latter also holds for the last path, which is suspect for as long as it is silent.
     pub max_probe_interval: Duration,
     /// See [`Params::max_probe_interval`].
     pub max_probe_interval_alone: Duration,
@@ -360,7 +360,7 @@ impl Monitor {
                 && open
                 && srtt_of_best_other(paths, id).is_none();
             if due {
-                watch.probe_silent(now, watch.probe_interval_alone(now, &self.params));
+                watch.probe_silent(now, self.params.max_probe_interval_alone);
                 self.actions.push_back((id, Action::ProbeNow));
             }
         }
@@ -369,7 +369,7 @@ impl Monitor {
     fn probe_failed(&mut self, now: Instant, paths: &Registry) {
         for (id, watch) in self.watches.iter_mut() {
             let open = paths.get(id).is_some_and(PathState::is_open);
-            let Some(mut next_probe) = watch.next_probe.filter(|_| open) else {
+            let Some(next_probe) = watch.next_probe.filter(|_| open) else {
                 continue;
             };
             if watch.health != Health::Failed {
@@ -377,11 +377,6 @@ impl Monitor {
             }
 
             let alone = !any_other_healthy(paths, id);
-            if alone {
-                // It was put off while there was another one.
-                next_probe = next_probe.min(now + watch.probe_interval_alone(now, &self.params));
-                watch.next_probe = Some(next_probe);
-            }
             let too_long = now.saturating_duration_since(watch.failed_at) >= self.params.max_failed;
             let too_many = watch.unanswered_probes >= self.params.max_probes && next_probe <= now;
             if !alone && (too_long || too_many) {
@@ -389,7 +384,7 @@ impl Monitor {
                 self.actions.push_back((id, Action::GiveUp));
             } else if next_probe <= now {
                 let max = match alone {
-                    true => watch.probe_interval_alone(now, &self.params),
+                    true => self.params.max_probe_interval_alone,
                     false => self.params.max_probe_interval,
                 };
                 watch.probe_silent(now, max);

@@ -18,10 +18,6 @@ const CLOCKED_PACKETS: u64 = 4;
 /// Acked probes that a returning path must show.
 const RETURN_PROBES: u32 = 2;
 
-/// While no path is healthy, the return of one is to be noticed within this part of the silence, or this time.
-const NOTICED_WITHIN: u32 = 8;
-const NOTICED_AFTER: Duration = Duration::from_millis(250);
-
 /// A failure longer than this many P makes the old RTT estimate worthless.
 const RTT_RESTART: u32 = 3;
 
@@ -214,14 +210,6 @@ impl Watch {
         self.unanswered_probes += 1;
         self.next_probe = Some(now + self.probe_interval.min(max));
         self.probe_interval = (2 * self.probe_interval).min(max);
-    }
-
-    /// The longest interval of probes while no path is healthy.
-    pub(super) fn probe_interval_alone(&self, now: Instant, params: &Params) -> Duration {
-        let silence = now.saturating_duration_since(self.since);
-        (silence / NOTICED_WITHIN)
-            .max(NOTICED_AFTER)
-            .min(params.max_probe_interval_alone)
     }
 
     /// A failed path answered. Repeated outages lengthen the time for which it is held back; where the first probe
