@@ -116,27 +116,32 @@ pub struct AbrArgs {
 }
 
 fn known(name: &str) -> Result<Controller, UnknownName> {
-    let mut all = controller::all();
-    all.find(|controller| controller.name == name)
-        .ok_or_else(|| {
-            let valid = controller::all().map(|controller| controller.name);
-            UnknownName::new("congestion controller", name, valid)
-        })
+    named(
+        "congestion controller",
+        controller::all,
+        |one| one.name,
+        name,
+    )
 }
 
 fn known_scheduler(name: &str) -> Result<Scheduler, UnknownName> {
-    let mut all = scheduler::all();
-    all.find(|scheduler| scheduler.name == name).ok_or_else(|| {
-        let valid = scheduler::all().map(|scheduler| scheduler.name);
-        UnknownName::new("scheduler", name, valid)
-    })
+    named("scheduler", scheduler::all, |one| one.name, name)
 }
 
 fn known_rule(name: &str) -> Result<Rule, UnknownName> {
-    rule::all().find(|rule| rule.name == name).ok_or_else(|| {
-        let valid = rule::all().map(|rule| rule.name);
-        UnknownName::new("adaptation rule", name, valid)
-    })
+    named("adaptation rule", rule::all, |one| one.name, name)
+}
+
+/// The one with the name, or an error that lists all names.
+fn named<T, I: Iterator<Item = T>>(
+    kind: &'static str,
+    all: impl Fn() -> I,
+    name_of: impl Fn(&T) -> &'static str,
+    name: &str,
+) -> Result<T, UnknownName> {
+    all()
+        .find(|one| name_of(one) == name)
+        .ok_or_else(|| UnknownName::new(kind, name, all().map(|one| name_of(&one))))
 }
 
 /// Runs `mpq cc`.
