@@ -278,6 +278,17 @@ impl Conn {
         let room = max_segments(train.from, train.segment_bytes);
         let mut segments = 1;
         while segments < room && train.end + MAX_DATAGRAM_BYTES <= MAX_TRAIN_BYTES {
+            let most = (room - segments) * train.segment_bytes;
+            let end = (train.end + most).min(MAX_TRAIN_BYTES);
+            if let Ok(len) = self.quic.send_train(&mut train.buf[train.end..end]) {
+                train.end += len;
+                segments += len.div_ceil(train.segment_bytes);
+                if len % train.segment_bytes != 0 {
+                    break;
+                }
+                continue;
+            }
+
             let tail = &mut train.buf[train.end..train.end + MAX_DATAGRAM_BYTES];
             let Ok((len, info)) = self.quic.send(tail) else {
                 break;

@@ -84,6 +84,7 @@ macro_rules! guarded {
 guarded! {
     ngx_quic_guarded_conn_recv = quiche_conn_recv(buf: *mut u8, len: usize, info: Opaque) -> isize, INVALID_STATE;
     ngx_quic_guarded_conn_send = quiche_conn_send(out: *mut u8, len: usize, info: Opaque) -> isize, DONE;
+    ngx_quic_guarded_conn_send_train = quiche_conn_send_train(out: *mut u8, len: usize) -> isize, DONE;
     ngx_quic_guarded_conn_on_timeout = quiche_conn_on_timeout() -> (), ();
     // So that its timer expires, and finds that it is closed.
     ngx_quic_guarded_conn_timeout_as_nanos = quiche_conn_timeout_as_nanos() -> u64, 0;

@@ -20,6 +20,8 @@ impl World<'_> {
     /// Sends what may be sent, and keeps one packet that is to leave later.
     pub(super) fn send(&mut self, index: usize, host: &mut Host) {
         let due = self.now + self.gather;
+        // What was written last, which others may follow without being planned anew.
+        let mut last = None;
         for sent in 0u32.. {
             if sent > MOST_AT_ONCE {
                 self.sends_endlessly = true;
@@ -34,10 +36,15 @@ impl World<'_> {
                 None => {
                     let slot = self.pool.take();
                     let buf = &mut self.pool.bufs[slot as usize];
-                    let Ok((len, info)) = host.quic.send(buf) else {
+                    let more = last.and_then(|(len, info)| {
+                        let len = host.quic.send_train(&mut buf[..len]).ok()?;
+                        Some((len, info))
+                    });
+                    let Ok((len, info)) = more.map_or_else(|| host.quic.send(buf), Ok) else {
                         self.pool.free.push(slot);
                         return;
                     };
+                    last = Some((len, info));
                     let Some(path) = host::path_between(info.from, info.to) else {
                         // No link joins addresses of two paths.
                         self.pool.free.push(slot);

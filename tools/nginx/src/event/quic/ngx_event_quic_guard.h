@@ -24,6 +24,8 @@ ssize_t ngx_quic_guarded_conn_recv(quiche_conn *conn, uint8_t *buf, size_t len,
     const quiche_recv_info *info);
 ssize_t ngx_quic_guarded_conn_send(quiche_conn *conn, uint8_t *out, size_t len,
     quiche_send_info *info);
+ssize_t ngx_quic_guarded_conn_send_train(quiche_conn *conn, uint8_t *out,
+    size_t len);
 void ngx_quic_guarded_conn_on_timeout(quiche_conn *conn);
 uint64_t ngx_quic_guarded_conn_timeout_as_nanos(const quiche_conn *conn);
 bool ngx_quic_guarded_conn_is_closed(const quiche_conn *conn);
@@ -73,6 +75,7 @@ int ngx_quic_can_resume(const char *congestion_control);
 
 #define quiche_conn_recv              ngx_quic_guarded_conn_recv
 #define quiche_conn_send              ngx_quic_guarded_conn_send
+#define quiche_conn_send_train        ngx_quic_guarded_conn_send_train
 #define quiche_conn_on_timeout        ngx_quic_guarded_conn_on_timeout
 #define quiche_conn_timeout_as_nanos  ngx_quic_guarded_conn_timeout_as_nanos
 #define quiche_conn_is_closed         ngx_quic_guarded_conn_is_closed

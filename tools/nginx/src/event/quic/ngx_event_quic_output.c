@@ -51,6 +51,8 @@ struct ngx_quic_pending_s {
 
 static ngx_uint_t ngx_quic_make_messages(ngx_quic_connection_t *qc,
     ngx_quic_message_t *msgs, u_char *buf, ngx_uint_t *more);
+static size_t ngx_quic_make_train(ngx_quic_connection_t *qc,
+    ngx_quic_message_t *m, u_char *p, u_char *end);
 static ngx_int_t ngx_quic_send_messages(ngx_connection_t *c,
     ngx_quic_message_t *msgs, ngx_uint_t n, ngx_uint_t *sent);
 static ngx_int_t ngx_quic_keep_messages(ngx_connection_t *c,
@@ -158,6 +160,8 @@ ngx_quic_make_messages(ngx_quic_connection_t *qc, ngx_quic_message_t *msgs,
             m->len += n;
             m->nsegments++;
             p += n;
+
+            p += ngx_quic_make_train(qc, m, p, end);
             continue;
         }
 
@@ -174,6 +178,10 @@ ngx_quic_make_messages(ngx_quic_connection_t *qc, ngx_quic_message_t *msgs,
 
         p += n;
 
+        if (gso) {
+            p += ngx_quic_make_train(qc, m, p, end);
+        }
+
         if (nmsgs == NGX_QUIC_SEND_BATCH) {
             /* the next datagram may not fit into the last message */
             return nmsgs;
@@ -181,6 +189,41 @@ ngx_quic_make_messages(ngx_quic_connection_t *qc, ngx_quic_message_t *msgs,
     }
 
     return nmsgs;
+}
+
+
+/* adds datagrams like the last one, of stream data only, to a message */
+
+static size_t
+ngx_quic_make_train(ngx_quic_connection_t *qc, ngx_quic_message_t *m,
+    u_char *p, u_char *end)
+{
+    size_t   room;
+    ssize_t  n;
+
+    if (m->len % m->segment != 0) {
+        return 0;
+    }
+
+    room = (NGX_QUIC_MAX_SEGMENTS - m->nsegments) * m->segment;
+    room = ngx_min(room, NGX_QUIC_MAX_MESSAGE - m->len);
+    room = ngx_min(room, (size_t) (end - p));
+
+    /* as long as the last one, which may be shorter than the others */
+    if (room < m->segment) {
+        return 0;
+    }
+
+    n = quiche_conn_send_train(qc->conn, p, room);
+
+    if (n <= 0) {
+        return 0;
+    }
+
+    m->len += n;
+    m->nsegments += (n + m->segment - 1) / m->segment;
+
+    return n;
 }
 
 
