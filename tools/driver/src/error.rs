@@ -74,6 +74,10 @@ pub enum CloseReason {
         reason: String,
     },
 
+    /// A connection of another transport than QUIC broke.
+    #[error("the connection broke: {0}")]
+    Broken(io::Error),
+
     /// The peer no longer knows the connection (stateless reset).
     #[error("the peer lost the state of the connection (stateless reset)")]
     Reset,

@@ -16,6 +16,7 @@ mod report;
 mod serve;
 mod signals;
 mod sim;
+mod tcp;
 mod transport;
 mod tune;
 

@@ -123,6 +123,19 @@ impl TransportArgs {
         }
     }
 
+    /// The same without multipath.
+    pub fn without_multipath(&self) -> TransportArgs {
+        TransportArgs {
+            no_multipath: true,
+            ..self.clone()
+        }
+    }
+
+    /// Whether multipath is not offered.
+    pub fn is_single_path(&self) -> bool {
+        self.no_multipath
+    }
+
     /// The settings these options stand for. Creates the file of `--cc-trace`.
     pub fn settings(&self) -> Result<TransportSettings, Failure> {
         let cc_observer = match &self.cc_trace {

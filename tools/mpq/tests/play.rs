@@ -83,6 +83,7 @@ fn a_session_plays_in_real_time_over_two_paths() {
         "segments",
         "buffer",
         "paths",
+        "transport",
     ];
     expected.sort_unstable();
     assert_eq!(keys, expected);

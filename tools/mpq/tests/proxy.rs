@@ -2,23 +2,15 @@
 
 mod common;
 
-use std::convert::Infallible;
 use std::io::Read;
-use std::net::SocketAddr;
 use std::net::TcpStream;
 use std::time::Duration;
-
-use boring::ssl::SslAcceptor;
-use boring::ssl::SslFiletype;
-use boring::ssl::SslMethod;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioExecutor;
-use hyper_util::rt::TokioIo;
-use mpq_identity::Identity;
 
 use common::dirs;
 use common::http::Proxy;
 use common::signal;
+use common::tcp::listener;
+use common::tcp::Origin;
 use common::until;
 use common::wait;
 use common::Server;
@@ -454,54 +446,12 @@ fn addresses_of_others_are_refused() {
 }
 
 /// An origin with TLS over TCP that says which protocol it was asked by, and sends back what it is sent.
-fn tcp_origin(protocols: &'static [u8]) -> (SocketAddr, impl Drop) {
-    struct Stop(Option<tokio::sync::oneshot::Sender<()>>);
-    impl Drop for Stop {
-        fn drop(&mut self) {
-            drop(self.0.take());
-        }
-    }
-
-    let identity = Identity::new(["localhost".into()]).unwrap();
-    let files = identity.files().unwrap();
-    let mut tls = SslAcceptor::mozilla_intermediate_v5(SslMethod::tls()).unwrap();
-    tls.set_certificate_chain_file(&files.certificate).unwrap();
-    tls.set_private_key_file(&files.key, SslFiletype::PEM)
-        .unwrap();
-    tls.set_alpn_select_callback(|_, offered| {
-        boring::ssl::select_next_proto(protocols, offered).ok_or(boring::ssl::AlpnError::NOACK)
-    });
-    let tls = tls.build();
-    let (tell, told) = std::sync::mpsc::channel();
-    let (stop, mut stopped) = tokio::sync::oneshot::channel();
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        runtime.unwrap().block_on(async move {
-            let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-            tell.send(socket.local_addr().unwrap()).unwrap();
-            loop {
-                let stream = tokio::select! {
-                    accepted = socket.accept() => accepted.unwrap().0,
-                    _ = &mut stopped => return,
-                };
-                let tls = tls.clone();
-                tokio::spawn(async move {
-                    let stream = tokio_boring::accept(&tls, stream).await.unwrap();
-                    let echo = service_fn(|request: hyper::Request<hyper::body::Incoming>| async {
-                        let said = format!("{:?} {:?}", request.version(), request.headers());
-                        let response = hyper::Response::builder().header("x-asked", said);
-                        Ok::<_, Infallible>(response.body(request.into_body()).unwrap())
-                    });
-                    let http = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-                    // The client may have gone.
-                    let _ = http.serve_connection(TokioIo::new(stream), echo).await;
-                });
-            }
-        });
-    });
-    (told.recv().unwrap(), Stop(Some(stop)))
+fn tcp_origin(protocols: &'static [u8]) -> Origin {
+    Origin::start(listener(), protocols, |request| {
+        let said = format!("{:?} {:?}", request.version(), request.headers());
+        let response = hyper::Response::builder().header("x-asked", said);
+        response.body(request.into_body()).unwrap()
+    })
 }
 
 #[test]
@@ -510,9 +460,9 @@ fn where_udp_is_blocked_tcp_serves() {
         (b"\x02h2".as_slice(), "HTTP/2", "2.0 mpq"),
         (b"\x08http/1.1".as_slice(), "HTTP/1.1", "1.1 mpq"),
     ] {
-        let (address, _stop) = tcp_origin(protocols);
-        let url = format!("https://localhost:{}", address.port());
-        let to = address.to_string();
+        let tcp = tcp_origin(protocols);
+        let url = format!("https://localhost:{}", tcp.address.port());
+        let to = tcp.address.to_string();
         let proxy = Proxy::start(&[
             "--no-verify",
             "--fallback-after",

@@ -117,6 +117,19 @@ impl ClientArgs {
         }
     }
 
+    /// The same without multipath.
+    pub fn single_path(&self) -> ClientArgs {
+        ClientArgs {
+            transport: self.transport.without_multipath(),
+            ..self.clone()
+        }
+    }
+
+    /// Whether multipath is not wanted.
+    pub fn is_single_path(&self) -> bool {
+        self.transport.is_single_path()
+    }
+
     /// The settings these options stand for.
     pub fn settings(&self) -> Result<ClientSettings, Failure> {
         let locals = Selection {

@@ -2,6 +2,8 @@
 //! connections, their paths, and how it is interrupted.
 
 mod args;
+pub mod connection;
+mod over_tcp;
 mod paths;
 pub mod remembered;
 pub mod response;
@@ -109,6 +111,11 @@ impl<'a> Session<'a> {
     /// [`Session::step`].
     pub fn conn_mut(&mut self, key: ConnKey) -> Option<&mut Conn> {
         self.client.conn_mut(key)
+    }
+
+    /// Whether the connection `key` is not over.
+    pub fn has(&self, key: ConnKey) -> bool {
+        self.client.conn(key).is_some()
     }
 
     /// Connects to the server of `url`, racing its addresses and ours.
@@ -223,7 +230,7 @@ impl<'a> Session<'a> {
     }
 
     fn note_single_path(&self, key: ConnKey) {
-        if self.args.only.len() < 2 || self.args.quiet {
+        if self.args.only.len() < 2 || self.args.quiet || self.args.is_single_path() {
             return;
         }
         let Some(conn) = self.client.conn(key) else {

@@ -1,6 +1,7 @@
 //! The paths of a run: which to use, and what they carried.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -12,6 +13,24 @@ use crate::progress::Progress;
 use crate::report::Carried;
 use crate::report::PathReport;
 use crate::report::UnusedPath;
+
+/// A path at a moment; counters since its beginning.
+pub struct PathSample {
+    /// Our end.
+    pub local: SocketAddr,
+    /// The server's.
+    pub peer: SocketAddr,
+    /// Payload received, of UDP or TCP.
+    pub recv_bytes: u64,
+    /// Payload sent.
+    pub sent_bytes: u64,
+    /// Smoothed.
+    pub rtt: Duration,
+    /// What was lost of what we sent: packets, or segments that were sent again.
+    pub lost: u64,
+    /// See [`PathReport::impact`].
+    pub impact: Option<f64>,
+}
 
 /// Samples of every path of the connections followed.
 pub struct PathLog {
@@ -42,9 +61,8 @@ impl PathLog {
 
     /// Takes a sample of every path.
     pub fn sample(&mut self, client: &Client) {
-        let now_ms = self.began.elapsed().as_millis() as u64;
-
-        for (i, &key) in self.conns.iter().enumerate() {
+        for i in 0..self.conns.len() {
+            let key = self.conns[i];
             let Some(conn) = client.conn(key) else {
                 continue;
             };
@@ -58,31 +76,45 @@ impl PathLog {
             }
             let impacts = conn.impacts();
             for path in conn.paths() {
-                let report = self
-                    .paths
-                    .entry((i, path.path_id))
-                    .or_insert_with(|| PathReport {
-                        path_id: path.path_id,
-                        local: String::new(),
-                        peer: String::new(),
-                        recv_bytes: 0,
-                        sent_bytes: 0,
-                        rtt_ms: 0.0,
-                        lost: 0,
-                        impact: None,
-                        samples: Vec::new(),
-                    });
-                report.local = path.local.to_string();
-                report.peer = path.peer.to_string();
-                report.recv_bytes = path.recv_bytes;
-                report.sent_bytes = path.sent_bytes;
-                report.rtt_ms = path.rtt.as_secs_f64() * 1e3;
-                report.lost = path.lost;
                 let known = impacts.iter().find(|(id, ..)| *id == path.path_id);
-                report.impact = known.map(|(.., omega)| *omega);
-                report.samples.push((now_ms, self.what.bytes(report)));
+                self.record(
+                    (i, path.path_id),
+                    PathSample {
+                        local: path.local,
+                        peer: path.peer,
+                        recv_bytes: path.recv_bytes,
+                        sent_bytes: path.sent_bytes,
+                        rtt: path.rtt,
+                        lost: path.lost,
+                        impact: known.map(|(.., omega)| *omega),
+                    },
+                );
             }
         }
+    }
+
+    /// Keeps what was seen of a path now.
+    pub fn record(&mut self, key: PathKey, seen: PathSample) {
+        let now_ms = self.began.elapsed().as_millis() as u64;
+        let report = self.paths.entry(key).or_insert_with(|| PathReport {
+            path_id: key.1,
+            local: String::new(),
+            peer: String::new(),
+            recv_bytes: 0,
+            sent_bytes: 0,
+            rtt_ms: 0.0,
+            lost: 0,
+            impact: None,
+            samples: Vec::new(),
+        });
+        report.local = seen.local.to_string();
+        report.peer = seen.peer.to_string();
+        report.recv_bytes = seen.recv_bytes;
+        report.sent_bytes = seen.sent_bytes;
+        report.rtt_ms = seen.rtt.as_secs_f64() * 1e3;
+        report.lost = seen.lost;
+        report.impact = seen.impact;
+        report.samples.push((now_ms, self.what.bytes(report)));
     }
 
     /// Brings the bars up to date.

@@ -22,29 +22,29 @@ use mpq_dash::player::Player;
 use mpq_dash::player::PlayerError;
 use mpq_dash::player::Progress;
 use mpq_dash::player::MAX_MPD_BYTES;
-use mpq_driver::h3::client::RequestId;
-use mpq_driver::ConnKey;
+use serde::Serialize;
 use url::Url;
 
+use crate::client::connection;
+use crate::client::connection::Carrier;
+use crate::client::connection::Connection;
+use crate::client::connection::Ticket;
+use crate::client::connection::Transport;
 use crate::client::url::origin;
 use crate::client::url::parse_url;
 use crate::client::ClientArgs;
-use crate::client::Session;
 use crate::exit::Failure;
 use crate::exit::TRUNCATED;
 use crate::report::print_paths;
 use crate::report::write_json;
 use crate::report::Carried;
+use crate::report::PathReport;
 
 use cmcd::Mode;
 use cmcd::Teller;
 use fetch::Response;
 use fetch::Sink;
 use status::Status;
-
-/// A NAT may forget a path that is silent for longer (RFC 9000, section
-/// 10.1.2, names 30 seconds; this leaves room for a loss).
-const MAX_SILENCE: Duration = Duration::from_secs(15);
 
 /// Play a DASH presentation in real time, without a screen
 ///
@@ -60,11 +60,19 @@ const MAX_SILENCE: Duration = Duration::from_secs(15);
     "  mpq play --path wlan0 --path wwan0 --cc lia --abr bola --json=run.json \\\n",
     "      https://example.com/movie/stream.mpd\n",
     "  mpq play --no-verify --abr fixed:0 https://10.0.0.1:4433/stream.mpd\n",
+    "  mpq play --transport mptcp --json=mptcp.json https://example.com/movie/stream.mpd\n",
 ))]
 pub struct Args {
     /// The MPD to play; https only
     #[arg(value_name = "MPD_URL", value_parser = parse_url)]
     mpd: Url,
+
+    /// What carries the session, with all else alike. Of the options under
+    /// "Transport" below, those of the windows and --idle-timeout are for TCP,
+    /// too; it goes out by the first --path that leads to the server. Which
+    /// subflows MPTCP has is the kernel's decision: see `ip mptcp`
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = Transport::H3Multipath)]
+    transport: Transport,
 
     /// Adaptation rule, and its parameters: mpc, rate:safety=0.8, fixed:LEVEL
     /// with 0 the lowest; `mpq abr` lists them
@@ -158,28 +166,35 @@ impl Args {
 
 /// Runs `mpq play`.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let mut session = Session::new(&args.client, Carried::Received)?;
+    let client = match args.transport {
+        Transport::H3 => args.client.single_path(),
+        _ => args.client.clone(),
+    };
+    let mut connection = connection::by(args.transport, &client)?;
     let mut player = None;
-    let result = play(&args, &mut session, &mut player);
-    session.sample();
-    session.close();
+    let result = play(&args, connection.as_mut(), &mut player);
+    connection.close();
     let reported = match &player {
-        Some(player) => report(&args, &session, player),
+        Some(player) => report(&args, connection.as_ref(), player),
         None => Ok(()),
     };
     result.and(reported)
 }
 
 /// Plays to the end. `player` is left as far as it came.
-fn play(args: &Args, session: &mut Session, player: &mut Option<Player>) -> Result<(), Failure> {
-    let key = session.connect(&args.mpd)?;
+fn play(
+    args: &Args,
+    connection: &mut dyn Connection,
+    player: &mut Option<Player>,
+) -> Result<(), Failure> {
+    connection.connect(&args.mpd)?;
     let teller = Teller::new(args.cmcd)?;
-    let document = fetch_mpd(&args.mpd, session, key, &teller)?;
+    let document = fetch_mpd(&args.mpd, connection, &teller)?;
     let malformed =
         |e: &dyn std::fmt::Display| Failure::new(TRUNCATED, format!("{}: {e}", args.mpd));
     let presentation = Presentation::parse(&document, &args.mpd).map_err(|e| malformed(&e))?;
     let rule = abr::by_name(&args.abr).map_err(|e| malformed(&e))?;
-    let began = session.began();
+    let began = connection.began();
     let new =
         Player::new(presentation, rule, args.config(began), began).map_err(|e| malformed(&e))?;
 
@@ -187,12 +202,10 @@ fn play(args: &Args, session: &mut Session, player: &mut Option<Player>) -> Resu
     let result = Playback {
         mpd: &args.mpd,
         player: player.insert(new),
-        session,
-        key,
+        connection,
         teller: &teller,
         status: &mut status,
         open: Vec::new(),
-        ping_at: Instant::now(),
         stop_at: args.stop_after.map(|time| began + time),
     }
     .run();
@@ -202,8 +215,7 @@ fn play(args: &Args, session: &mut Session, player: &mut Option<Player>) -> Resu
 
 fn fetch_mpd(
     url: &Url,
-    session: &mut Session,
-    key: ConnKey,
+    connection: &mut dyn Connection,
     teller: &Teller,
 ) -> Result<Vec<u8>, Failure> {
     let response = Response::new(MAX_MPD_BYTES, false);
@@ -213,7 +225,7 @@ fn fetch_mpd(
         ..Cmcd::default()
     };
     let (told_url, headers) = teller.tell(url, cmcd, None);
-    session.get(key, &told_url, headers, Box::new(Sink(response.clone())));
+    connection.get(&told_url, headers, Box::new(Sink(response.clone())));
     loop {
         if response.borrow().bytes > MAX_MPD_BYTES as u64 {
             return Err(Failure::new(
@@ -226,31 +238,29 @@ fn fetch_mpd(
             end.map_err(|failure| failure.about(url))?;
             return Ok(response.take().head);
         }
-        session.step(None)?;
+        connection.step(None)?;
     }
 }
 
 /// A request that is under way.
 struct Open {
     fetch: Fetch,
-    request: RequestId,
+    request: Ticket,
     response: Rc<RefCell<Response>>,
 }
 
 /// A player and the connection that feeds it.
-struct Playback<'a, 's> {
+struct Playback<'a> {
     mpd: &'a Url,
     player: &'a mut Player,
-    session: &'a mut Session<'s>,
-    key: ConnKey,
+    connection: &'a mut dyn Connection,
     teller: &'a Teller,
     status: &'a mut Status,
     open: Vec<Open>,
-    ping_at: Instant,
     stop_at: Option<Instant>,
 }
 
-impl Playback<'_, '_> {
+impl Playback<'_> {
     fn run(&mut self) -> Result<(), Failure> {
         loop {
             self.report_progress()?;
@@ -261,10 +271,10 @@ impl Playback<'_, '_> {
             if self.stop_at.is_some_and(|at| at <= Instant::now()) {
                 return Ok(());
             }
-            let ping_at = self.keep_alive();
+            let ping_at = self.connection.keep_alive();
             let until = until.into_iter().chain(ping_at).chain(self.stop_at).min();
-            if self.session.step(until)? {
-                self.status.show(self.player, self.session.log());
+            if self.connection.step(until)? {
+                self.status.show(self.player, self.connection.log());
             }
         }
     }
@@ -292,7 +302,7 @@ impl Playback<'_, '_> {
                     open.fetch.url
                 );
                 abandoned.push(open.fetch.id);
-                self.session.cancel(self.key, open.request);
+                self.connection.cancel(open.request);
             }
         }
         self.open.retain(|open| !abandoned.contains(&open.fetch.id));
@@ -315,7 +325,7 @@ impl Playback<'_, '_> {
             match response.end {
                 Some(Err(cause)) => {
                     // Without a connection there is nothing to try again on.
-                    if self.session.conn_mut(self.key).is_none() {
+                    if !self.connection.is_open() {
                         return Err(cause);
                     }
                     let reason = cause.message.unwrap_or_default();
@@ -371,7 +381,7 @@ impl Playback<'_, '_> {
         let response = Response::new(fetch.keep_bytes, range.is_some());
         headers.extend(range);
         let sink = Box::new(Sink(response.clone()));
-        let request = self.session.get(self.key, &url, headers, sink);
+        let request = self.connection.get(&url, headers, sink);
         self.open.push(Open {
             fetch,
             request,
@@ -379,29 +389,24 @@ impl Playback<'_, '_> {
         });
         Ok(())
     }
-
-    /// Keeps a connection that waits for the buffer to drain. Returns when the
-    /// next packet for that is due.
-    fn keep_alive(&mut self) -> Option<Instant> {
-        let now = Instant::now();
-        if now < self.ping_at {
-            return Some(self.ping_at);
-        }
-        let conn = self.session.conn_mut(self.key)?;
-        conn.keep_alive();
-        let pause = conn.idle_timeout().map_or(MAX_SILENCE, |t| t / 3);
-        self.ping_at = now + pause.min(MAX_SILENCE);
-        Some(self.ping_at)
-    }
 }
 
 fn failure(code: u8, error: PlayerError) -> Failure {
     Failure::new(code, error)
 }
 
-fn report(args: &Args, session: &Session, player: &Player) -> Result<(), Failure> {
-    let paths = session.log().reports();
-    let report = mpq_dash::session::Report::new(player, paths);
+/// What `--json` writes.
+#[derive(Serialize)]
+struct Report {
+    #[serde(flatten)]
+    session: mpq_dash::session::Report<PathReport>,
+    transport: Carrier,
+}
+
+fn report(args: &Args, connection: &dyn Connection, player: &Player) -> Result<(), Failure> {
+    let log = connection.log();
+    let transport = connection.carrier();
+    let report = mpq_dash::session::Report::new(player, log.reports());
     if !args.client.quiet {
         let whole = match player.edge() {
             Some(_) => String::new(),
@@ -421,10 +426,23 @@ fn report(args: &Args, session: &Session, player: &Player) -> Result<(), Failure
             report.mean_bitrate_bps / 1e6,
             report.switches
         );
-        print_paths(&report.paths, &session.log().unused(), Carried::Received);
+        if let Some(why) = transport.why {
+            eprintln!(
+                "  over {}, not {}: {why}",
+                transport.used.name(),
+                transport.asked.name()
+            );
+        }
+        print_paths(&report.paths, &log.unused(), Carried::Received);
     }
     match &args.client.json {
-        Some(target) => write_json(target, &report),
+        Some(target) => write_json(
+            target,
+            &Report {
+                session: report,
+                transport,
+            },
+        ),
         None => Ok(()),
     }
 }

@@ -7,6 +7,7 @@ pub mod dash;
 pub mod http;
 pub mod netns;
 pub mod relay;
+pub mod tcp;
 
 use std::io::BufRead;
 use std::io::BufReader;
