@@ -69,14 +69,14 @@ def read(planned):
     """The Run of an entry of a plan's "runs". Raises ScenarioError for what Mininet cannot express."""
     data = tomllib.loads(planned["text"])
     duration_s = units.seconds(data["duration"])
-    links = tuple(_link(table) for table in data["link"])
+    links = tuple(link(table) for table in data["link"])
     paths = {link.name: (link.name,) for link in links}
     paths |= {path["name"]: tuple(path["links"]) for path in data.get("path", ())}
     seed = planned["seed"]
     flows = tuple(flow for table in data["flow"] for flow in _flows(table, duration_s, seed))
     used = {name: paths[name] for flow in flows for name in flow.paths}
     _check_paths(used, flows)
-    events = tuple(event for table in data["link"] for event in _events(table))
+    events = tuple(event for table in data["link"] for event in events_of(table))
     windows = {table["name"]: (units.seconds(table["from"]), units.seconds(table["to"]))
                for table in data.get("window", ())}
     return Run(planned["case"]["label"], seed, duration_s, links, used, flows, events, windows)
@@ -86,7 +86,8 @@ def _refuse(what, why):
     raise ScenarioError(f"{what}: Mininet cannot run this: {why}. `mpq sim` can")
 
 
-def _link(table):
+def link(table):
+    """The Link of a scenario's table `link`. Raises ScenarioError for what Mininet cannot express."""
     name = f'link "{table["name"]}"'
     for key in table:
         if key not in _LINK_KEYS:
@@ -106,8 +107,8 @@ def _link(table):
     return Link(table["name"], rate_bps, rtt_s, units.queue(table.get("queue", "1bdp"), rate_bps, rtt_s), loss)
 
 
-def _events(table):
-    """ "down@2s,rate=2 Mbit/s@20s" as commands to the link."""
+def events_of(table):
+    """Of the schedule of such a table: "down@2s,rate=2 Mbit/s@20s" as commands to the link."""
     readers = {"rate": lambda text: f"rate {units.rate_bps(text)}bit",
                "delay": lambda text: f"delay {units.seconds(text) * 1e6:.3f}us",
                "loss": lambda text: f"loss {units.probability(text) * 100:.9f}%"}

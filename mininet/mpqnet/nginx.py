@@ -56,10 +56,11 @@ def make_certificate(folder):
 class Nginx:
     """A context manager: inside `with`, nginx with one worker runs in a node's namespace and serves `root`.
 
-    `addresses` are what it listens on, each ADDRESS:PORT; `options` are directives of the server. `fingerprint` is
-    the certificate's SHA-256, for `mpq --pin`."""
+    `addresses` are what it listens on, each ADDRESS:PORT; `options` are directives of the server. With `tcp`, a word of
+    further parameters of `listen`, such as "multipath", it serves over TCP there, too, by HTTP/2. `fingerprint` is the
+    certificate's SHA-256, for `mpq --pin`."""
 
-    def __init__(self, node, program, folder, root, addresses, options=""):
+    def __init__(self, node, program, folder, root, addresses, options="", tcp=None):
         self.node, self.program, self.folder, self.addresses = node, program, Path(folder), addresses
         self.child = self.worker = None
         # What is put before the program, such as valgrind.
@@ -67,6 +68,8 @@ class Nginx:
         self.folder.mkdir(parents=True, exist_ok=True)
         make_certificate(self.folder.parent)
         listens = " ".join(f"listen {address} quic reuseport {BUFFERS};" for address in addresses)
+        if tcp is not None:
+            listens += " http2 on; " + " ".join(f"listen {address} ssl {tcp};" for address in addresses)
         (self.folder / "nginx.conf").write_text(CONFIGURATION.format(
             folder=self.folder, listens=listens, options=options, certificate=self.folder.parent, root=root))
         certificate = (self.folder.parent / "certificate.pem").read_text(encoding="ascii")

@@ -95,6 +95,24 @@ fn a_session_over_tcp_says_what_one_over_quic_does() {
 }
 
 #[test]
+fn live_comes_over_tcp_too() {
+    let (dirs, _) = dirs(1);
+    let origin = Origin::start(listener(), H2, Asked::default().files(&dirs.www, None));
+    let (stop, publisher) = dash::publish(&dirs.www);
+    let output = run(dirs
+        .command("play", &["--no-verify", "--transport", "tcp"])
+        .args(["--target-latency", "2", "--for", "4", "--json=run.json"])
+        .arg(origin.url("live.mpd")));
+    stop.store(true, Ordering::Relaxed);
+    publisher.join().unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let report = report_of(&dirs, "run.json");
+    assert_eq!(report["latency"]["target_ms"], 2_000.0);
+    assert!(!report["segments"].as_array().unwrap().is_empty());
+    assert_eq!(origin.connections.load(Ordering::SeqCst), 1);
+}
+
+#[test]
 fn http3_over_one_path_uses_one_path() {
     let dirs = movie();
     let server = Server::start(&dirs.www, &[]);

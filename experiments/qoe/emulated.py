@@ -1,0 +1,124 @@
+"""A session of a scene in real time: nginx and `mpq play` as processes, over emulated links, by each transport."""
+
+import contextlib
+import json
+import struct
+import tomllib
+from pathlib import Path
+
+import numpy
+
+from mpqnet import experiment, mptcp, viewing
+from mpqnet.nginx import Nginx
+from mpqnet.process import CommandError, run
+from mpqnet.server import PORT
+from mpqnet.topology import DisjointPaths
+
+from . import scene, sessions
+from .sessions import Row
+
+# Time for start and end, on a machine that does much else.
+GRACE_S = 60
+# TCP waits twice as long after each silence: what ends a session is to be the network, and no timer of the player's.
+IDLE_TIMEOUT_MS = 120_000
+# As `mpq serve` has it by itself, and what of the kernel's comes next to it.
+NGINX = "quic_multipath on; quic_congestion_control uncoupled-bbr; quic_scheduler ecf; keepalive_timeout 120s;"
+TCP_CONTROLLER = "bbr"
+MPD = "manifest.mpd"
+
+
+class EmulationError(Exception):
+    """A session that could not be run, or was not what was asked for."""
+
+
+def _seconds(text):
+    return float(text.split()[0])
+
+
+def make_content(folder, content, length):
+    """The study's film in a folder: segments of exactly their rate, `length` seconds of it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    segment_s = _seconds(content["segment"])
+    count = round(_seconds(length) / segment_s)
+    rates = [int(rate.split()[0]) for rate in content["video"]]
+    levels = "".join(f'<Representation id="{rate}" bandwidth="{rate}"/>' for rate in rates)
+    for rate in rates:
+        size = round(rate * segment_s / 8)
+        # Two boxes of ISO BMFF, of which the second is all the rest.
+        boxes = struct.pack(">I4s8xI4s", 16, b"styp", size - 16, b"mdat")
+        (folder / f"{rate}.m4s").write_bytes(boxes.ljust(size, b"\x5a"))
+        for number in range(1, count + 1):
+            with contextlib.suppress(FileExistsError):
+                (folder / f"{rate}-{number}.m4s").symlink_to(f"{rate}.m4s")
+    (folder / MPD).write_text(
+        '<?xml version="1.0"?>\n<MPD xmlns="urn:mpeg:dash:schema:mpd:2011" type="static" '
+        f'mediaPresentationDuration="PT{count * segment_s:g}S" minBufferTime="PT2S"><Period>'
+        f'<AdaptationSet contentType="video" mimeType="video/mp4"><SegmentTemplate timescale="1000" '
+        f'duration="{segment_s * 1000:.0f}" startNumber="1" media="$RepresentationID$-$Number$.m4s"/>{levels}'
+        "</AdaptationSet></Period></MPD>\n", encoding="utf-8")
+
+
+def plan_of(one, seed, content):
+    """Links and events of a scene with a seed. Raises ScenarioError for what Mininet cannot express."""
+    if one.downloads:
+        raise EmulationError(f"{one.name}: other people's downloads are for `mpq sim`")
+    tables = tomllib.loads(scene.scenario(one, seed, content, ()))["link"]
+    events = [(event.at_s, event.link, event.command) for table in tables for event in experiment.events_of(table)]
+    return [experiment.link(table) for table in tables], events
+
+
+def play(one, seed, viewer, transport, content, programs, www, out):
+    """Plays a session into the folder `out`; returns the report of `mpq play`, None if the session failed."""
+    links, events = plan_of(one, seed, content)
+    out.mkdir(parents=True, exist_ok=True)
+    report = out / "play.json"
+    report.unlink(missing_ok=True)
+    rule = f"fixed:{one.clip}" if viewer.dash["abr"] == "fixed" else viewer.dash["abr"]
+    with DisjointPaths(links, "wire", seed=seed, wire=programs["wire"], report=out) as net:
+        for host in (net.client, net.server):
+            # Where the kernel has another one only, that one is measured; the table says which.
+            with contextlib.suppress(CommandError):
+                run(host, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={TCP_CONTROLLER}")
+        controller = run(net.server, "sysctl", "-n", "net.ipv4.tcp_congestion_control").strip()
+        if transport == "mptcp":
+            if why := mptcp.missing():
+                raise EmulationError(why)
+            mptcp.allow(net)
+        addresses = [f"{net.server_address(name)}:{PORT}" for name in net.links]
+        with Nginx(net.server, programs["nginx"], out / "nginx", www, addresses, NGINX,
+                   tcp="multipath" if transport == "mptcp" else "") as server:
+            words = viewing.command(programs["mpq"], net, server, list(net.links), MPD, report, transport)
+            words += ["--quiet", "--idle-timeout", IDLE_TIMEOUT_MS, "--abr", rule, "--buffer-goal", f"{_seconds(viewer.dash['buffer_goal']):g}",
+                      "--buffer-goal-at-top", f"{_seconds(viewer.dash['buffer_goal_at_top']):g}"]
+            status = viewing.watch(net, words, events, scene.RUN_S + GRACE_S, out / "play.log")
+        of = {net.client_address(name): name for name in net.links}
+    said = (out / "play.log").read_text(encoding="utf-8", errors="replace").strip()
+    # Wrong options and missing programs are no result.
+    if status not in (0, 2):
+        raise EmulationError(f"{out}: mpq play ended with {status}: {said}")
+    if status == 2 or not report.is_file():
+        return {"failed": said, "controller": controller}
+    data = json.loads(report.read_text(encoding="utf-8"))
+    if data["transport"]["used"] != transport:
+        raise EmulationError(f"{out}: asked for {transport}, but {data['transport']}")
+    received = dict.fromkeys(of.values(), 0)
+    for path in data["paths"]:
+        received[of[path["local"].rpartition(":")[0]]] += path["recv_bytes"]
+    return data | {"received": received, "controller": controller}
+
+
+def row_of(data, one, seed, viewer, transport, content):
+    """The row of a session, as `sessions.load` makes those of `mpq sim`."""
+    if "failed" in data:
+        return Row(one.name, seed, viewer.name, transport, sessions._lost(viewer, content))
+    chunks = tuple((s["start_ms"] / 1e3, (s["end_ms"] - s["start_ms"]) / 1e3, s["bytes"]) for s in data["segments"])
+    p50, p95, p99 = numpy.percentile([time for _, time, _ in chunks], [50, 95, 99])
+    qoe, received = data["qoe"], data["received"]
+    values = {
+        "qoe_lin": qoe["qoe_lin"]["per_segment"], "stall_s": data["stall_ms"] / 1e3, "stalls": data["stalls"],
+        "startup_s": data["startup_ms"] / 1e3, "bitrate_mbps": data["mean_bitrate_bps"] / 1e6, "switches": data["switches"],
+        "top_share": qoe["top_level_fraction"], "chunk_p50_s": p50, "chunk_p95_s": p95, "chunk_p99_s": p99,
+        "buffer_s": qoe["buffer_ms"]["p50"] / 1e3, "metered_mb": received.get(one.metered, 0) / 1e6,
+        "all_mb": sum(received.values()) / 1e6, "copied_mb": 0.0, "delivered_mb": sum(size for *_, size in chunks) / 1e6,
+        "wasted_mb": qoe["wasted_bytes"] / 1e6, "played_s": len(chunks) * _seconds(content["segment"])}
+    return Row(one.name, seed, viewer.name, transport, {name: round(float(values[name]), 6) for name in sessions.METRICS}, chunks)

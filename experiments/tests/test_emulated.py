@@ -1,0 +1,84 @@
+import json
+from types import SimpleNamespace
+
+import pytest
+
+import emulated
+from mpqnet.scenario import ScenarioError
+from qoe import emulated as session
+from qoe import scene, study
+
+PLAN = study.load(True)
+
+
+def report(stall_ms=1500.0, local="10.1.0.1"):
+    segments = [{"start_ms": 2000.0 * i, "end_ms": 2000.0 * i + 100 * (i + 1), "bytes": 1000} for i in range(10)]
+    return {"segments": segments, "stall_ms": stall_ms, "stalls": 2, "startup_ms": 300.0, "mean_bitrate_bps": 5e6, "switches": 1,
+            "qoe": {"qoe_lin": {"per_segment": 3.5}, "top_level_fraction": 0.25, "buffer_ms": {"p50": 4000.0}, "wasted_bytes": 7},
+            "received": {"wifi": 1_000_000, "lte": 500_000}, "controller": "bbr"}
+
+
+@pytest.mark.parametrize("name", emulated.SCENES)
+def test_links_of_a_scene_are_those_of_virtual_time(name):
+    one = scene.load(name)
+    links, events = session.plan_of(one, 1, PLAN.content)
+    drawn = one.drawn(1)
+    for link in links:
+        # In whole kbit/s.
+        assert link.rate_bps == pytest.approx(drawn[link.name].steps()[0][1] * 1e6, abs=1000)
+        mine = [(at, command) for at, of, command in events if of == link.name]
+        silences = [at for at, command in mine if command == "down"]
+        assert len(silences) == sum(mbps == 0 for _, mbps in drawn[link.name].steps())
+        rates = [command for _, command in mine if command.startswith("rate ")]
+        assert len(rates) == sum(mbps > 0 and at > 0 for at, mbps in drawn[link.name].steps())
+
+
+def test_what_links_here_cannot_do_is_refused():
+    with pytest.raises(session.EmulationError, match="downloads"):
+        session.plan_of(scene.load("shared"), 1, PLAN.content)
+    with pytest.raises(ScenarioError, match="gilbert"):
+        session.plan_of(scene.load("two-bad"), 1, PLAN.content)
+
+
+def test_content_is_the_studys(tmp_path):
+    session.make_content(tmp_path, PLAN.content, "4 s")
+    rates = [int(rate.split()[0]) for rate in PLAN.content["video"]]
+    for rate in rates:
+        assert [(tmp_path / f"{rate}-{n}.m4s").stat().st_size for n in (1, 2)] == [round(rate / 4)] * 2
+    assert not (tmp_path / f"{rates[0]}-3.m4s").exists()
+    mpd = (tmp_path / session.MPD).read_text()
+    assert 'mediaPresentationDuration="PT4S"' in mpd and mpd.count("<Representation ") == len(rates)
+
+
+def test_a_row_has_what_those_of_virtual_time_have():
+    one, clip = scene.load("walk-out"), PLAN.viewer("clip")
+    row = session.row_of(report(), one, 3, clip, "mptcp", PLAN.content)
+    assert (row.scene, row.seed, row.viewer, row.arm) == ("walk-out", 3, "clip", "mptcp")
+    assert row.values["stall_s"] == 1.5 and row.values["metered_mb"] == 0.5 and row.values["all_mb"] == 1.5
+    assert row.values["chunk_p50_s"] == pytest.approx(0.55) and row.values["played_s"] == 20
+    failed = session.row_of({"failed": "it broke", "controller": "bbr"}, one, 3, clip, "tcp", PLAN.content)
+    assert failed.values["stall_s"] == 60 and not failed.chunks
+
+
+def test_the_table_counts_and_compares(tmp_path, capsys):
+    arguments = SimpleNamespace(out=tmp_path, scenes=["train", "walk-out"], seeds=(1, 2), viewer="clip",
+                                transports=["h3-multipath", "mptcp"])
+    with pytest.raises(emulated.sessions.ResultError, match="emulated.py run"):
+        emulated.table(arguments)
+    for name in arguments.scenes:
+        for seed in arguments.seeds:
+            for transport, stall_ms in (("h3-multipath", 0.0 if seed == 1 else 800.0), ("mptcp", 2000.0)):
+                out = emulated.place(arguments, name, seed, transport)
+                out.mkdir(parents=True)
+                data = report(stall_ms)
+                (out / "session.json").write_text(json.dumps(data | {"received": dict.fromkeys(scene.load(name).paths, 1)}))
+    assert emulated.table(arguments) == 0
+    said = capsys.readouterr().out
+    assert "stall time / MPTCP's: 0.20 (goal: <= 0.5)" in said
+    [line] = [line for line in said.splitlines() if line.startswith("all       h3-multipath")]
+    assert line.split()[2:6] == ["4", "2", "0.40", "2.0"]
+    rows = (tmp_path / "also.csv").read_text().splitlines()
+    assert len(rows) == 1 + 4 and all(",mptcp," in row for row in rows[1:])
+    # `ci/qoe --also` takes it.
+    assert len(emulated.sessions.read(tmp_path / "also.csv")) == 4
+    assert len((tmp_path / "sessions.csv").read_text().splitlines()) == 1 + 8
