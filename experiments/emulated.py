@@ -35,8 +35,8 @@ examples:
 exit status: 0 done; 2 it could not run; 130 interrupted: the same command goes on"""
 ROOT = Path(__file__).resolve().parents[1]
 TRANSPORTS = ("h3-multipath", "h3", "tcp", "mptcp")
-# Those that all of Mininet's links can express, and which differ most.
-SCENES = ("dsl", "train", "walk-out")
+# Of those that Mininet's links can express: a steady one, and three with silences.
+SCENES = ("bus", "dsl", "train", "walk-out")
 # What in virtual time is the same.
 SIMULATED = {"h3-multipath": "ecf", "h3": "first"}
 

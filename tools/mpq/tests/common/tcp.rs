@@ -157,11 +157,19 @@ impl Drop for FileBody {
     }
 }
 
+/// A request.
+pub struct AskedFor {
+    pub path: String,
+    pub fields: hyper::HeaderMap,
+    /// [`Asked::dropped`] when it came.
+    pub dropped: usize,
+}
+
 /// What was asked of an origin with files, and what came of it.
 #[derive(Clone, Default)]
 pub struct Asked {
-    /// Path and header fields of each request.
-    pub requests: Arc<Mutex<Vec<(String, hyper::HeaderMap)>>>,
+    /// Each request.
+    pub requests: Arc<Mutex<Vec<AskedFor>>>,
     /// Bodies that were stuck, and that nobody waited for any more.
     pub dropped: Arc<AtomicUsize>,
 }
@@ -177,8 +185,11 @@ impl Asked {
         let stuck = Arc::new(Mutex::new(stuck));
         move |request| {
             let path = request.uri().path().to_owned();
-            let headers = request.headers().clone();
-            asked.requests.lock().unwrap().push((path.clone(), headers));
+            asked.requests.lock().unwrap().push(AskedFor {
+                path: path.clone(),
+                fields: request.headers().clone(),
+                dropped: asked.dropped.load(Ordering::SeqCst),
+            });
             let content = std::fs::read(folder.join(path.trim_start_matches('/')));
             let status = if content.is_ok() { 200 } else { 404 };
             let content = Bytes::from(content.unwrap_or_default());
