@@ -15,7 +15,7 @@ def report(stall_ms=1500.0, local="10.1.0.1"):
     segments = [{"start_ms": 2000.0 * i, "end_ms": 2000.0 * i + 100 * (i + 1), "bytes": 1000} for i in range(10)]
     return {"segments": segments, "stall_ms": stall_ms, "stalls": 2, "startup_ms": 300.0, "mean_bitrate_bps": 5e6, "switches": 1,
             "qoe": {"qoe_lin": {"per_segment": 3.5}, "top_level_fraction": 0.25, "buffer_ms": {"p50": 4000.0}, "wasted_bytes": 7},
-            "received": {"wifi": 1_000_000, "lte": 500_000}, "controller": "bbr"}
+            "received": {"wifi": 1_000_000, "lte": 500_000}, "controller": "bbr", "late_p99_ms": 0.2}
 
 
 @pytest.mark.parametrize("name", emulated.SCENES)
@@ -77,6 +77,14 @@ def test_the_table_counts_and_compares(tmp_path, capsys):
     assert "stall time / MPTCP's: 0.20 (goal: <= 0.5)" in said
     [line] = [line for line in said.splitlines() if line.startswith("all       h3-multipath")]
     assert line.split()[2:6] == ["4", "2", "0.40", "2.0"]
+    # A session for which the machine had no time does not count.
+    late = emulated.place(arguments, "train", 1, "mptcp") / "session.json"
+    late.write_text(late.read_text().replace('"late_p99_ms": 0.2', '"late_p99_ms": 25'))
+    assert emulated.table(arguments) == 0
+    assert "train, seed 1, mptcp: does not count" in capsys.readouterr().out
+    assert len((tmp_path / "also.csv").read_text().splitlines()) == 1 + 3
+    late.write_text(late.read_text().replace('"late_p99_ms": 25', '"late_p99_ms": 0.2'))
+    assert emulated.table(arguments) == 0
     rows = (tmp_path / "also.csv").read_text().splitlines()
     assert len(rows) == 1 + 4 and all(",mptcp," in row for row in rows[1:])
     # `ci/qoe --also` takes it.
