@@ -1,6 +1,6 @@
 //! Moves bytes through one QUIC stream over two UDP sockets on loopback and
 //! prints as JSON what that took. It is built against two versions of quiche,
-//! so it uses only what both have.
+//! so it uses only what both have, but for `--trains`, which ours alone has.
 //!
 //! Both ends are in one thread and take turns, so that there is no waiting:
 //! wall time is CPU time, but for what else the machine does.
@@ -42,10 +42,22 @@ struct End {
     train: Vec<u8>,
     message: Vec<u8>,
     datagrams: u64,
+    trains: bool,
+}
+
+/// Writes more datagrams like the last one; returns how many bytes they take.
+#[cfg(feature = "trains")]
+fn send_train(quic: &mut quiche::Connection, out: &mut [u8]) -> usize {
+    quic.send_train(out).unwrap_or(0)
+}
+
+#[cfg(not(feature = "trains"))]
+fn send_train(_: &mut quiche::Connection, _: &mut [u8]) -> usize {
+    0
 }
 
 impl End {
-    fn new(quic: quiche::Connection, socket: UdpSocket) -> anyhow::Result<End> {
+    fn new(quic: quiche::Connection, socket: UdpSocket, trains: bool) -> anyhow::Result<End> {
         Ok(End {
             quic,
             state: UdpSocketState::new((&socket).into())?,
@@ -54,6 +66,7 @@ impl End {
             train: vec![0; TRAIN_BYTES],
             message: vec![0; 1 << 16],
             datagrams: 0,
+            trains,
         })
     }
 
@@ -73,6 +86,14 @@ impl End {
             // Only the last datagram of a train may be shorter than the first.
             if len < *segment.get_or_insert(len) {
                 break;
+            }
+            if self.trains {
+                let more = send_train(&mut self.quic, &mut self.train[end..]);
+                end += more;
+                self.datagrams += more.div_ceil(len) as u64;
+                if more % len != 0 {
+                    break;
+                }
             }
         }
         let Some(segment) = segment else {
@@ -156,7 +177,7 @@ fn server_config() -> anyhow::Result<quiche::Config> {
 }
 
 /// Two connections that know each other, before the handshake.
-fn pair() -> anyhow::Result<(End, End)> {
+fn pair(trains: bool) -> anyhow::Result<(End, End)> {
     let client = UdpSocket::bind("127.0.0.1:0")?;
     let server = UdpSocket::bind("127.0.0.1:0")?;
     for socket in [&client, &server] {
@@ -168,8 +189,8 @@ fn pair() -> anyhow::Result<(End, End)> {
     let client_quic = quiche::connect(None, &cid(1), c, s, &mut config()?)?;
     let server_quic = quiche::accept(&cid(2), None, s, c, &mut server_config()?)?;
     Ok((
-        End::new(client_quic, client)?,
-        End::new(server_quic, server)?,
+        End::new(client_quic, client, trains)?,
+        End::new(server_quic, server, trains)?,
     ))
 }
 
@@ -201,8 +222,8 @@ fn turn(server: &mut End, client: &mut End) -> anyhow::Result<bool> {
     Ok(any)
 }
 
-fn run(bytes: u64) -> anyhow::Result<()> {
-    let (mut client, mut server) = pair()?;
+fn run(bytes: u64, trains: bool) -> anyhow::Result<()> {
+    let (mut client, mut server) = pair(trains)?;
     let begun = Instant::now();
     while !server.quic.is_established() || !client.quic.is_established() {
         turn(&mut server, &mut client)?;
@@ -254,9 +275,14 @@ fn run(bytes: u64) -> anyhow::Result<()> {
 }
 
 fn main() -> anyhow::Result<()> {
-    let bytes = std::env::args()
-        .nth(1)
-        .and_then(|text| text.parse().ok())
-        .context("usage: loopback BYTES")?;
-    run(bytes)
+    let usage = "usage: loopback BYTES [--trains]";
+    let mut words = std::env::args().skip(1);
+    let bytes = words.next().and_then(|text| text.parse().ok());
+    let trains = match words.next().as_deref() {
+        None => false,
+        Some("--trains") if cfg!(feature = "trains") => true,
+        Some("--trains") => bail!("this quiche writes no trains"),
+        Some(_) => bail!(usage),
+    };
+    run(bytes.context(usage)?, trains)
 }
