@@ -36,9 +36,9 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (max(SOFT, min(HARD, 65536)), HARD))
 def binary(variable: str, *candidates: Path) -> str:
     if variable in os.environ:
         return os.environ[variable]
-    for path in candidates:
-        if path.exists():
-            return str(path)
+    # The newest, as a stale build would be tested otherwise.
+    if found := [path for path in candidates if path.exists()]:
+        return str(max(found, key=lambda path: path.stat().st_mtime))
     pytest.exit(f"none of {', '.join(map(str, candidates))} is there, and {variable} is not set", 2)
 
 
