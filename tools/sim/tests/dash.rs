@@ -342,3 +342,69 @@ fn chunks_bring_live_to_a_second() {
     let outcome = live("target_latency = '1 s'\nabr = 'l2a'");
     assert!(metric(&outcome, "latency_mean_ms") > 2_000.0);
 }
+
+/// The claim of `ci/demo`, at its rates and with the player's own rule: each link alone is too slow for the top level,
+/// and both together are not, even if the player measures a fifth less than they carry, as it does beside other work.
+#[test]
+fn the_demonstration_shows_what_it_claims() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let script = fs::read_to_string(root.join("ci/demo")).unwrap();
+    let rates = script
+        .split_once("local rates=(")
+        .and_then(|(_, rest)| rest.split_once(')'))
+        .expect("the rates of the video")
+        .0;
+    let video: Vec<_> = rates
+        .split_whitespace()
+        .map(|rate| match rate.strip_suffix('M') {
+            Some(mbit) => format!("\"{mbit} Mbit/s\""),
+            None => format!("\"{} kbit/s\"", rate.strip_suffix('k').unwrap()),
+        })
+        .collect();
+    assert_eq!(video.len(), 5);
+
+    let play = |paths: &str, share: f64| {
+        let (wifi, lte) = (12.0 * share, 8.0 * share);
+        let outcome = run(
+            &format!(
+                r#"
+                duration = "200 s"
+                [[link]]
+                name = "wifi"
+                rate = "{wifi:.1} Mbit/s"
+                rtt = "20 ms"
+                queue = "1 BDP"
+                [[link]]
+                name = "lte"
+                rate = "{lte:.1} Mbit/s"
+                rtt = "50 ms"
+                queue = "1 BDP"
+                [[flow]]
+                name = "v"
+                paths = [{paths}]
+                [flow.dash]
+                video = [{}]
+                audio = "96 kbit/s"
+                segment = "2 s"
+                length = "40 s"
+                abr = "dynamic"
+                "#,
+                video.join(", ")
+            ),
+            1,
+        );
+        assert_adds_up(&outcome, 40.0);
+        assert_eq!(metric(&outcome, "stalls"), 0.0, "{paths}");
+        (
+            metric(&outcome, "mean_bitrate_mbps"),
+            metric(&outcome, "top_level_share"),
+        )
+    };
+
+    let (wifi, wifi_at_top) = play(r#""wifi""#, 1.0);
+    let (lte, _) = play(r#""lte""#, 1.0);
+    let (both, both_at_top) = play(r#""wifi", "lte""#, 0.8);
+    assert_eq!(wifi_at_top, 0.0);
+    assert!(both_at_top > 0.8, "{both_at_top}");
+    assert!(both > 1.3 * wifi && wifi > lte, "{both}, {wifi}, {lte}");
+}
