@@ -1,4 +1,4 @@
-//! The allocator of what is Rust in a worker: the C library's, with lists of freed blocks before it.
+//! The allocator of what is Rust in a worker, and of nginx's pools: the C library's, with lists of freed blocks before it.
 //!
 //! A request makes some ten short-lived blocks in quiche, of as many sizes and mixed with nginx's large ones, for which
 //! glibc's own cache of seven blocks of a size is too small. Only short lists are kept, and blocks are the C library's:
@@ -22,7 +22,9 @@ const SHORT_LISTS: usize = SHORT / SHORT_STEP;
 const LISTS: usize = SHORT_LISTS + (LONG - SHORT).div_ceil(LONG_STEP);
 
 /// What a list may hold, in octets: blocks of a hundred requests at once, mostly.
-const LIMIT: usize = 64 * 1024;
+const SHORT_LIMIT: usize = 64 * 1024;
+/// The same for blocks above `SHORT`, such as those of pools.
+const LONG_LIMIT: usize = 256 * 1024;
 /// The same for the last list: acknowledgments free many pieces at once.
 const LAST_LIMIT: usize = 512 * 1024;
 
@@ -66,6 +68,16 @@ fn list_of(layout: Layout) -> Option<(usize, usize)> {
     }
 }
 
+/// What the list of blocks of this size may hold, in octets.
+#[inline(always)]
+fn limit(size: usize) -> usize {
+    match size {
+        ..=SHORT => SHORT_LIMIT,
+        LONG => LAST_LIMIT,
+        _ => LONG_LIMIT,
+    }
+}
+
 /// What the lists of this thread have, in octets as glibc's `mallinfo2()` counts blocks in use: with 16 for each. It
 /// counts these, too, which nothing uses.
 #[no_mangle]
@@ -83,6 +95,27 @@ pub extern "C" fn ngx_quic_freed_bytes() -> usize {
         each.map(|(index, list)| list.len * (size(index) + 16))
             .sum()
     })
+}
+
+/// The layout of a block of a pool.
+#[inline(always)]
+fn pool_block(size: usize) -> Layout {
+    Layout::from_size_align(size, SHORT_STEP).expect("no pool is as large as half of memory")
+}
+
+/// A block of `size` octets for a pool, aligned to 16, or null. A request takes and frees some three.
+#[no_mangle]
+pub extern "C" fn ngx_quic_alloc_block(size: usize) -> *mut u8 {
+    unsafe { Cached.alloc(pool_block(size)) }
+}
+
+/// Takes a block back.
+///
+/// # Safety
+/// `ptr` is of [`ngx_quic_alloc_block`] for the same `size`, and nothing uses it any more.
+#[no_mangle]
+pub unsafe extern "C" fn ngx_quic_free_block(ptr: *mut u8, size: usize) {
+    Cached.dealloc(ptr, pool_block(size));
 }
 
 /// What the C library is asked for.
@@ -120,8 +153,7 @@ unsafe impl GlobalAlloc for Cached {
 
         FREED.with(|lists| {
             let list = &mut (*lists.get())[index];
-            let limit = if size == LONG { LAST_LIMIT } else { LIMIT };
-            if list.len * size >= limit {
+            if list.len * size >= limit(size) {
                 return System.dealloc(ptr, block(size));
             }
             *(ptr as *mut *mut u8) = list.head;
@@ -213,12 +245,30 @@ mod tests {
             for ptr in blocks {
                 Cached.dealloc(ptr, layout(SIZE));
             }
-            assert_eq!(len(SIZE), LIMIT.div_ceil(3072));
+            assert_eq!(len(SIZE), LONG_LIMIT.div_ceil(3072));
             let freed = ngx_quic_freed_bytes();
             let one = Cached.alloc(layout(SIZE));
             assert_eq!(freed - ngx_quic_freed_bytes(), 3072 + 16);
             Cached.dealloc(one, layout(SIZE));
         }
+    }
+
+    #[test]
+    fn blocks_of_pools_come_from_the_same_lists() {
+        const SIZE: usize = 2500;
+        let block = ngx_quic_alloc_block(SIZE);
+        assert_eq!(block as usize % 16, 0);
+        unsafe {
+            block.write_bytes(0xff, SIZE);
+            ngx_quic_free_block(block, SIZE);
+            assert_eq!(len(SIZE), 1);
+            let again = Cached.alloc(layout(SIZE));
+            assert_eq!((again, len(SIZE)), (block, 0));
+            Cached.dealloc(again, layout(SIZE));
+        }
+        // What no list has.
+        let block = ngx_quic_alloc_block(100_000);
+        unsafe { ngx_quic_free_block(block, 100_000) };
     }
 
     #[test]

@@ -134,6 +134,10 @@ struct ngx_quic_stream_s {
 };
 
 
+/* blocks of pools; of tools/nginx/staticlib/cache.rs */
+void *ngx_quic_alloc_block(size_t size);
+void ngx_quic_free_block(void *p, size_t size);
+
 void ngx_quic_recvmsg(ngx_event_t *ev);
 void ngx_quic_run(ngx_connection_t *c, ngx_quic_conf_t *conf);
 ngx_connection_t *ngx_quic_open_stream(ngx_connection_t *c, ngx_uint_t bidi);
