@@ -20,9 +20,6 @@ use crate::run::Run;
 const FIRST_BATCH: Duration = Duration::from_millis(40);
 const GROWTH: u32 = 4;
 
-/// What all that are asked about one mutant may take: the few that take longest are left out where many reach it.
-const MOST: Duration = Duration::from_secs(60);
-
 /// How many tests are kept in mind because they noticed something: they notice more of its kind.
 const RECENT: usize = 12;
 
@@ -34,21 +31,25 @@ struct Shared<'a> {
     queue: Mutex<VecDeque<(&'a Mutant, usize)>>,
     /// The tests that noticed something last.
     recent: Mutex<VecDeque<usize>>,
+    most: Duration,
     outcomes: Mutex<BTreeMap<usize, Outcome>>,
 }
 
-/// Tries all mutants, each with its place, `jobs` at a time. By number: what became of it.
+/// Tries all mutants, each with its place, `jobs` at a time. By number: what became of it. What all tests that are
+/// asked about one take together is at `most` so much: the few that take longest are left out where many reach it.
 pub fn all(
     binary: &Binary,
     mutants: &[(&Mutant, usize)],
     notes: &Path,
     jobs: usize,
+    most: Duration,
 ) -> Result<BTreeMap<usize, Outcome>> {
     let shared = Shared {
         binary,
         reach: Reach::of(binary, notes)?,
         queue: Mutex::new(mutants.iter().copied().collect()),
         recent: Mutex::default(),
+        most,
         outcomes: Mutex::default(),
     };
     thread::scope(|scope| {
@@ -82,7 +83,7 @@ impl Shared<'_> {
             return Ok(Outcome::Unreached);
         }
         let recent = self.recent.lock().unwrap().clone();
-        for batch in batches(&self.reach, tests, &recent) {
+        for batch in batches(&self.reach, tests, &recent, self.most) {
             let names = batch.iter().map(|test| &*self.reach.tests[*test].name);
             let takes = batch.iter().map(|test| self.reach.tests[*test].takes);
             let run = Run {
@@ -115,7 +116,12 @@ impl Shared<'_> {
 
 /// Splits the tests, which are sorted by time: those that noticed something last and are quick, then the
 /// others, more each time.
-fn batches(reach: &Reach, tests: &[usize], recent: &VecDeque<usize>) -> Vec<Vec<usize>> {
+fn batches(
+    reach: &Reach,
+    tests: &[usize],
+    recent: &VecDeque<usize>,
+    most: Duration,
+) -> Vec<Vec<usize>> {
     let takes = |test: &usize| reach.tests[*test].takes;
     let is_first = |test: &usize| recent.contains(test) && takes(test) <= FIRST_BATCH;
     let (first, others): (Vec<usize>, Vec<usize>) = tests.iter().partition(|test| is_first(test));
@@ -125,7 +131,7 @@ fn batches(reach: &Reach, tests: &[usize], recent: &VecDeque<usize>) -> Vec<Vec<
     let mut room = FIRST_BATCH;
     for test in others {
         together += takes(&test);
-        if together > MOST && batches.len() > 1 {
+        if together > most && batches.len() > 1 {
             break;
         }
         if left < takes(&test) {
@@ -149,7 +155,10 @@ mod tests {
         let lines: Vec<String> = (0..9).map(|test| format!("t{test}\t30000\t1\n")).collect();
         let reach = Reach::read(&lines.concat()).unwrap();
         let recent = VecDeque::from([4, 77]);
-        let batches = batches(&reach, reach.to(1), &recent);
-        assert_eq!(batches, [vec![4], vec![0], vec![1, 2, 3, 5, 6], vec![7, 8]]);
+        let all = batches(&reach, reach.to(1), &recent, Duration::from_secs(60));
+        assert_eq!(all, [vec![4], vec![0], vec![1, 2, 3, 5, 6], vec![7, 8]]);
+
+        let some = batches(&reach, reach.to(1), &recent, Duration::from_millis(100));
+        assert_eq!(some, [vec![4], vec![0], vec![1, 2]]);
     }
 }

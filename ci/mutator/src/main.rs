@@ -17,6 +17,7 @@ mod switch;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context;
 use anyhow::Result;
@@ -52,6 +53,10 @@ struct Options {
     /// Asks about each change only those unit tests that reach it, about so many changes at a time.
     #[arg(long, value_name = "JOBS", conflicts_with = "tests")]
     reaching: Option<usize>,
+
+    /// Seconds that the tests of one change may take together, with `--reaching`.
+    #[arg(long, default_value_t = 60, requires = "reaching")]
+    most: u64,
 
     /// Unit tests with this in their names are not asked.
     #[arg(long)]
@@ -94,7 +99,8 @@ fn main() -> Result<()> {
                 .into_iter()
                 .map(|mutant| (mutant, places[&mutant.id]))
                 .collect();
-            ask_reaching::all(&unit, &tried, &options.out.join("reach"), jobs)?
+            let most = Duration::from_secs(options.most);
+            ask_reaching::all(&unit, &tried, &options.out.join("reach"), jobs, most)?
         }
     };
     for mutant in &mutants {
