@@ -259,7 +259,7 @@ pub(super) struct Orders {
 }
 
 /// What is known of one path.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Engine {
     pub phase: Phase,
     rounds: Rounds,

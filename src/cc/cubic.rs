@@ -21,7 +21,7 @@
 //!
 //! State is in bytes, so that a change of the packet size does not shift it; the equations count
 //! packets, as in the RFC. Time in which the window was not the limit does not count as growth time
-//! (section 5.8). Loss of a spurious kind is not undone.
+//! (section 5.8).
 
 use std::time::Duration;
 use std::time::Instant;
@@ -49,10 +49,7 @@ pub const ENTRY: Entry = Entry {
               loss: w = 0.7 w",
     use_when: "as the baseline of today's Internet, or when the paths surely share no bottleneck",
     avoid_when: "paths may share a bottleneck, or queues must stay short",
-    deviations: &[
-        "time in which the window was not the limit is no growth time; a spurious loss is not \
-         undone",
-    ],
+    deviations: &["time in which the window was not the limit is no growth time"],
     params: &[start::SSTHRESH],
     new: |_| boxed(Cubic),
 };

@@ -129,6 +129,8 @@ pub trait AnyController: fmt::Debug + Send + Sync {
     fn increase(&mut self, now: Instant, paths: &Registry, id: PathId, ack: &Ack) -> f64;
     /// [`Controller::decrease`].
     fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64;
+    /// Takes back what the last `decrease` has changed of what is kept of the path.
+    fn undo(&mut self, id: PathId);
     /// [`Controller::on_underused`].
     fn on_underused(&mut self, now: Instant, paths: &Registry, id: PathId);
     /// [`Controller::trace`].
@@ -140,6 +142,8 @@ pub trait AnyController: fmt::Debug + Send + Sync {
 pub struct Flows<C: Controller> {
     pub controller: C,
     pub flows: PathMap<C::Flow>,
+    /// What was kept before the last decrease.
+    before: PathMap<C::Flow>,
 }
 
 /// `controller` with no path yet, for an [`Entry`](super::Entry).
@@ -152,6 +156,7 @@ impl<C: Controller> Flows<C> {
         Flows {
             controller,
             flows: PathMap::default(),
+            before: PathMap::default(),
         }
     }
 
@@ -179,11 +184,13 @@ impl<C: Controller> Flows<C> {
 impl<C: Controller> AnyController for Flows<C> {
     fn on_path_added(&mut self, now: Instant, id: PathId) {
         let flow = self.controller.on_path_added(now, id);
+        self.before.insert(id, flow.clone());
         self.flows.insert(id, flow);
     }
 
     fn on_path_closed(&mut self, now: Instant, id: PathId) {
         self.flows.remove(id);
+        self.before.remove(id);
         self.controller.on_path_closed(now, id);
     }
 
@@ -275,8 +282,17 @@ impl<C: Controller> AnyController for Flows<C> {
     }
 
     fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64 {
+        if let (Some(flow), Some(before)) = (self.flows.get(id), self.before.get_mut(id)) {
+            before.clone_from(flow);
+        }
         self.with(now, paths, id, |controller, own| controller.decrease(own))
             .unwrap_or(0.0)
+    }
+
+    fn undo(&mut self, id: PathId) {
+        if let (Some(flow), Some(before)) = (self.flows.get_mut(id), self.before.get(id)) {
+            flow.clone_from(before);
+        }
     }
 
     fn on_underused(&mut self, now: Instant, paths: &Registry, id: PathId) {

@@ -306,9 +306,7 @@ impl Group {
             return;
         }
         if !window.sent_before_recovery(loss.newest_lost_sent) {
-            path.congestion_events += 1;
-            path.acked_between_losses_bytes = std::mem::take(&mut path.acked_since_loss_bytes);
-            window.recovery_started = Some(now);
+            window.begin_recovery(now, path);
             path.in_recovery = true;
         }
         let control = self.controller.on_lost(now, paths, id, loss, flight);
@@ -361,6 +359,7 @@ impl Group {
             // RFC 9002, section 7.6.2. The threshold is the one the congestion event just set.
             window.cwnd_bytes = 0.0;
             window.recovery_started = None;
+            window.forget_before();
             window.re_entry.on_reset();
             window.resume = None;
             path.in_recovery = false;
@@ -384,9 +383,7 @@ impl Group {
             return;
         }
 
-        path.congestion_events += 1;
-        path.acked_between_losses_bytes = std::mem::take(&mut path.acked_since_loss_bytes);
-        window.recovery_started = Some(now);
+        window.begin_recovery(now, path);
         let fitted_bytes = window.note_congestion(self.options.start, path.rtt);
 
         let mut kept_bytes = self.controller.decrease(now, paths, id);
@@ -399,6 +396,20 @@ impl Group {
         window.ssthresh_bytes = window.cwnd_bytes;
         if let Some(path) = paths.get_mut(id) {
             path.in_recovery = true;
+        }
+    }
+
+    /// All that the path's last congestion event was about has been acknowledged after all: it was
+    /// reordered, not lost. Window and threshold are what they were, or larger (RFC 9438, section
+    /// 4.9.1), and so is what the controller keeps of the path. Where a controller has changed other
+    /// paths too, those stay as they are. For a model nothing happens.
+    pub fn on_spurious_congestion(&mut self, paths: &mut Registry, id: PathId) {
+        let Some((window, path)) = both(&mut self.paths, paths, id) else {
+            return;
+        };
+        if !self.is_model && window.take_back(path) {
+            self.controller.undo(id);
+            window.publish_any(path, self.controller.has_slow_start());
         }
     }
 
@@ -473,6 +484,7 @@ impl Group {
         window.re_entry.on_reset();
         window.resume = None;
         window.begin = Begin::default();
+        window.forget_before();
         window.start_over();
         window.publish(path, self.controller.has_slow_start());
         self.controller.on_path_reset(now, id);

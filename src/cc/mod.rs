@@ -268,11 +268,14 @@ pub struct Change {
 /// An ACK calls `on_sample`, then `on_round` if it ended a round trip, then `on_time`, and last
 /// one of `increase`, `slow_start_gain` and `on_underused`; in recovery none of those three.
 ///
+/// Where all that a `decrease` answered turns out not to be lost, what the controller kept of the path
+/// is what it was before, and so is the window; no controller need know of it.
+///
 /// One that [`is_model`](Controller::is_model) is asked `on_model` and `on_lost` in place of all
 /// that, in every phase: window and rate follow from what it knows of the path.
 pub trait Controller: fmt::Debug + Send + Sync {
     /// What it keeps of one path.
-    type Flow: fmt::Debug + Default + Send + Sync;
+    type Flow: fmt::Debug + Default + Clone + Send + Sync;
 
     /// What it keeps of a path that joins or starts over: its 4-tuple changed, congestion was
     /// persistent, or it came back from a failure, so that nothing learned about its capacity

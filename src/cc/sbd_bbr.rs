@@ -138,7 +138,7 @@ impl Clock {
 }
 
 /// One path.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Flow {
     engine: Engine,
     /// The probe of the group that it has begun last.

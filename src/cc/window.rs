@@ -75,6 +75,21 @@ pub(super) struct PathWindow {
     long_run: LongRun,
     /// The rate that a model wants, bytes per second.
     model_rate: Option<f64>,
+    /// What was before the last congestion event, as long as it may turn out to be none.
+    before: Option<Before>,
+}
+
+/// What a congestion event changes.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    cwnd_bytes: f64,
+    ssthresh_bytes: f64,
+    recovery_started: Option<Instant>,
+    re_entry: ReEntry,
+    begin: Begin,
+    resume: Option<CarefulResume>,
+    acked_since_loss_bytes: u64,
+    acked_between_losses_bytes: u64,
 }
 
 /// RTT samples of one round.
@@ -122,6 +137,7 @@ impl PathWindow {
             begin: Begin::default(),
             long_run: LongRun::default(),
             model_rate: None,
+            before: None,
         }
     }
 
@@ -233,7 +249,49 @@ impl PathWindow {
         }
     }
 
-    /// A congestion event begins. Returns a window that is left at least, if its first slow start
+    /// A congestion event begins: what was before it is kept, and the path says so.
+    pub fn begin_recovery(&mut self, now: Instant, path: &mut PathState) {
+        self.before = Some(Before {
+            cwnd_bytes: self.cwnd_bytes,
+            ssthresh_bytes: self.ssthresh_bytes,
+            recovery_started: self.recovery_started,
+            re_entry: self.re_entry,
+            begin: self.begin,
+            resume: self.resume,
+            acked_since_loss_bytes: path.acked_since_loss_bytes,
+            acked_between_losses_bytes: path.acked_between_losses_bytes,
+        });
+        self.recovery_started = Some(now);
+        path.congestion_events += 1;
+        path.acked_between_losses_bytes = std::mem::take(&mut path.acked_since_loss_bytes);
+    }
+
+    /// What the last congestion event was about was not lost: all is as before, but for what was
+    /// learned since. False if there is nothing to take back.
+    pub fn take_back(&mut self, path: &mut PathState) -> bool {
+        let Some(before) = self.before.take() else {
+            return false;
+        };
+        self.cwnd_bytes = self.cwnd_bytes.max(before.cwnd_bytes);
+        self.ssthresh_bytes = self.ssthresh_bytes.max(before.ssthresh_bytes);
+        self.recovery_started = before.recovery_started;
+        self.re_entry = before.re_entry;
+        self.begin = before.begin;
+        self.resume = before.resume;
+        path.in_recovery = false;
+        path.acked_between_losses_bytes = before.acked_between_losses_bytes;
+        path.acked_since_loss_bytes = path
+            .acked_since_loss_bytes
+            .saturating_add(before.acked_since_loss_bytes);
+        true
+    }
+
+    /// What was before the last congestion event is no more of use.
+    pub fn forget_before(&mut self) {
+        self.before = None;
+    }
+
+    /// What a congestion event says about how the path began. Returns a window that is left at least, if its first slow start
     /// grew too little for half to be what fitted.
     pub fn note_congestion(&mut self, start: Start, rtt: Option<Rtt>) -> Option<f64> {
         let fitted_bytes = match self.begins() {

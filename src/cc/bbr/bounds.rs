@@ -15,7 +15,7 @@ use crate::cc::Loss;
 const HEADROOM: f64 = 0.15;
 
 /// The bounds, infinite where there is none, and what they are taken from.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Bounds {
     /// Most bytes in flight that did not lose too much (inflight_longterm).
     pub inflight_hi: f64,

@@ -10,7 +10,7 @@ use crate::cc::RateSample;
 const AGGREGATION_ROUNDS: u64 = 5;
 
 /// Round trips: one ends when a packet is acked that left after it began.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Rounds {
     pub count: u64,
     /// This ACK begins one.
@@ -41,7 +41,7 @@ impl Rounds {
 }
 
 /// The greatest rate of this cycle and the one before, bytes/s.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct MaxBw([f64; 2]);
 
 impl MaxBw {
@@ -67,7 +67,7 @@ impl MaxBw {
 }
 
 /// What is acked beyond the rate, because ACKs come in bundles.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Aggregation {
     since: Option<Instant>,
     delivered: f64,

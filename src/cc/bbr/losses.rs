@@ -40,7 +40,7 @@ const STARTUP_RANGES_JUDGED: u32 = 8;
 const STARTUP_SHARE: f64 = 0.1;
 
 /// What a round trip lost, and delivered, and what the path loses anyway.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Judge {
     /// Packets of this round trip.
     lost: f64,

@@ -31,7 +31,7 @@ enum AckPhase {
 }
 
 /// The cycle of probes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Cycle {
     /// When Drain began, in round trips.
     pub drain_round: u64,

@@ -26,7 +26,7 @@ const DURATION: Duration = Duration::from_millis(200);
 const AS_GOOD: f64 = 1.0 / 32.0;
 
 /// The least RTT of 10 s, and of 5 s.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct MinRtt {
     /// Infinite before the first sample.
     pub secs: f64,

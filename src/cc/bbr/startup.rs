@@ -13,7 +13,7 @@ const FULL_ROUNDS: u32 = 3;
 const DRAIN_ROUNDS: u64 = 3;
 
 /// Whether the pipe is full.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct FullBw {
     /// In the Startup that is over, or was before.
     pub reached: bool,

@@ -286,3 +286,116 @@ fn only_round_trips_that_fill_the_window_lead_to_a_re_entry() {
         assert_eq!(grew, grows, "{in_flight}");
     }
 }
+
+/// A group with `name` whose path has left slow start at 36 packets.
+fn avoids(name: &str) -> Bench {
+    let choice: super::super::Choice = name.parse().unwrap();
+    let mut bench = Bench::new(choice.controller(), Start::Slow);
+    let window = bench.group.paths.get_mut(ID).unwrap();
+    (window.cwnd_bytes, window.ssthresh_bytes) = (36_000.0, 36_000.0);
+    window.publish(bench.paths.get_mut(ID).unwrap(), true);
+    bench
+}
+
+impl Bench {
+    /// The window and its threshold, in packets.
+    fn packets(&self) -> (u64, u64) {
+        (
+            self.path().cwnd_bytes / MSS,
+            self.path().ssthresh_bytes / MSS,
+        )
+    }
+
+    fn shown(&self, name: &str) -> f64 {
+        let trace = self.group.trace(self.now, &self.paths, ID).unwrap();
+        let value = trace.values().iter().find(|(other, _)| *other == name);
+        value.unwrap().1
+    }
+}
+
+/// RFC 9438, section 4.9.1: window, threshold and W_max are what they were.
+#[test]
+fn losses_that_were_none_are_taken_back() {
+    let mut bench = avoids("uncoupled-cubic");
+    let sent = bench.now;
+    bench.now += 100 * MS;
+    bench.lose(sent);
+    assert_eq!(bench.packets(), (25, 25));
+    close(bench.shown("w_max_packets"), 36.0);
+    assert!(bench.path().in_recovery);
+
+    bench.group.on_spurious_congestion(&mut bench.paths, ID);
+    assert_eq!(bench.packets(), (36, 36));
+    close(bench.shown("w_max_packets"), 0.0);
+    assert!(!bench.path().in_recovery);
+
+    // Nothing is left to be taken back, and the next loss counts, whenever its packet left.
+    bench.group.on_spurious_congestion(&mut bench.paths, ID);
+    assert_eq!(bench.packets(), (36, 36));
+    bench.lose(sent);
+    assert_eq!(bench.packets(), (25, 25));
+    // Less than before, as there is no second event within a round trip.
+    bench.lose(sent);
+    bench.group.on_spurious_congestion(&mut bench.paths, ID);
+    assert_eq!(bench.packets(), (36, 36));
+}
+
+#[test]
+fn slow_start_goes_on_if_nothing_was_lost() {
+    let mut bench = Bench::new(super::super::by_name("lia").unwrap(), Start::Slow);
+    let sent = bench.now;
+    bench.now += 100 * MS;
+    bench.lose(sent);
+    assert_eq!(bench.packets(), (5, 5));
+    bench.group.on_spurious_congestion(&mut bench.paths, ID);
+    assert_eq!(bench.path().cwnd_bytes, 10_000);
+    assert_eq!(bench.path().ssthresh_bytes, SSTHRESH_UNSET);
+    bench.ack(sent, 100, 10_000);
+    assert_eq!(bench.path().cwnd_bytes, 11_000);
+}
+
+/// What OLIA and re-entry go by: the bytes since the last loss, and whether it was unlucky.
+#[test]
+fn bytes_between_losses_are_those_between_real_ones() {
+    let mut bench = avoids("olia");
+    let sent = bench.now;
+    bench.now += 100 * MS;
+    bench.ack(sent, 100, 36_000);
+    bench.lose(sent);
+    bench.now += MS;
+    bench.ack(sent, 100, 36_000);
+    let counted = |bench: &Bench| {
+        let path = bench.path();
+        (path.acked_between_losses_bytes, path.acked_since_loss_bytes)
+    };
+    assert_eq!(counted(&bench), (MSS, MSS));
+    bench.group.on_spurious_congestion(&mut bench.paths, ID);
+    assert_eq!(counted(&bench), (0, 2 * MSS));
+}
+
+#[test]
+fn persistent_congestion_and_a_failure_are_not_taken_back() {
+    for fails in [false, true] {
+        let mut bench = avoids("uncoupled-reno");
+        bench.now += 100 * MS;
+        bench.lose(bench.now - 50 * MS);
+        match fails {
+            true => bench
+                .group
+                .on_path_recovered(bench.now, &mut bench.paths, ID),
+            false => {
+                let loss = Loss {
+                    lost_bytes: MSS,
+                    lost_packets: 1,
+                    newest_lost_sent: bench.now - 50 * MS,
+                    persistent: true,
+                };
+                bench.group.on_loss(bench.now, &mut bench.paths, ID, &loss);
+            }
+        }
+        let before = bench.packets();
+        assert!(before.0 <= 10);
+        bench.group.on_spurious_congestion(&mut bench.paths, ID);
+        assert_eq!(bench.packets(), before);
+    }
+}
