@@ -40,6 +40,7 @@ def parse_arguments(words=None):
         prog="grid.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="examples:\n  python3 experiments/grid.py run --points 16 --cc lia,olia --mpq target/release/mpq\n"
                "  python3 experiments/grid.py run --class low-bdp --mpq target/release/mpq      # all 253 points, all controllers\n"
+               "  python3 experiments/grid.py run --points 40 --cc olia --sched ecf,min-rtt --mpq target/release/mpq\n"
                "  python3 experiments/grid.py judge --class low-bdp --json\n\n"
                "exit status: 0 done, and for each class some controller meets the goal; 1 none does; 2 it could not run; "
                "130 interrupted")
@@ -49,6 +50,8 @@ def parse_arguments(words=None):
     parser.add_argument("--points", type=int, default=settings.PUBLISHED_POINTS, help="[default: %(default)s]")
     parser.add_argument("--cc", default=",".join(settings.DEFAULT_CCS), metavar="NAME,NAME...",
                         help="controllers [default: all coupled ones, and cubic]")
+    parser.add_argument("--sched", metavar="NAME,NAME...",
+                        help="schedulers, each with each controller [default: the one that scenarios have]")
     parser.add_argument("--single", default=settings.SINGLE_CC, metavar="NAME",
                         help="controller of the single paths [default: %(default)s]")
     simulator.add_arguments(parser, "out/grid")
@@ -67,7 +70,7 @@ def main(words=None):
 
 def work(arguments):
     kinds = [settings.CLASSES[name] for name in arguments.classes or settings.CLASSES]
-    ccs = arguments.cc.split(",")
+    ccs = settings.senders(arguments.cc.split(","), arguments.sched.split(",") if arguments.sched else [])
     if arguments.verb != "judge":
         written = [write(arguments.out, kind, arguments.points, ccs, arguments.single) for kind in kinds]
     if arguments.verb == "write":

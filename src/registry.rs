@@ -9,8 +9,9 @@
 //! | controller | inside a [`cc::Group`](crate::cc::Group) call    | windows, recovery, loss spans |
 //! | health     | inside a [`health::Monitor`](crate::health::Monitor) call | `health`            |
 //!
-//! When the transport runs a controller of its own (BBR, say) it takes the controller's place and
-//! writes those fields too, so that schedulers still see the windows.
+//! Where each path has a controller of the transport's own (its CUBIC, say) there is no group: the
+//! transport writes `cwnd_bytes` and `ssthresh_bytes`, so that schedulers still see the windows, and
+//! nobody the controller's other fields, which only controllers read.
 
 use std::time::Duration;
 use std::time::Instant;
@@ -98,12 +99,8 @@ pub struct PathState {
     pub one_way_delay_micros: Option<i64>,
     /// Measured delivery rate, bytes per second; `None` before the first sample.
     pub delivery_rate_bytes_per_sec: Option<u64>,
-    /// Whether the path's latest rate and window samples were limited by lack of data to send.
-    pub app_limited: bool,
     /// When the pacer lets the next packet go; `None` means now.
     pub pacing_release: Option<Instant>,
-    /// When a packet last left on the path.
-    pub last_sent: Option<Instant>,
     /// Send time of the oldest ack-eliciting packet not yet acked or declared lost.
     pub oldest_unacked_eliciting_sent: Option<Instant>,
     /// Consecutive probe timeouts since the last ack progress (RFC 9002, pto_count).
@@ -162,9 +159,7 @@ impl PathState {
             ack_delay: Duration::ZERO,
             one_way_delay_micros: None,
             delivery_rate_bytes_per_sec: None,
-            app_limited: false,
             pacing_release: None,
-            last_sent: None,
             oldest_unacked_eliciting_sent: None,
             pto_count: 0,
             lost_packets: 0,

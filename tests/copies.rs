@@ -3,6 +3,7 @@
 mod common;
 
 use common::bench::again;
+use common::bench::opportunistic;
 use common::bench::Bench;
 use common::bench::NEW;
 use common::MS;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use mpq_decision::health::Health;
 use mpq_decision::registry::Status;
+use mpq_decision::sched;
 use mpq_decision::sched::CopyOrder;
 use mpq_decision::sched::Moment;
 use mpq_decision::sched::Pick;
@@ -238,12 +240,9 @@ fn xlink_has_a_budget() {
 }
 
 /// Flow control stops the application, and the oldest packet is on the slower path.
-fn blocked(params: &str, rtts_ms: [u32; 2]) -> Bench {
+fn blocked(name: &str, rtts_ms: [u32; 2]) -> Bench {
     let [fast, slow] = rtts_ms;
-    let mut bench = Bench::new(
-        &format!("min-rtt:tail=off{params}"),
-        &[(fast, 50), (slow, 50)],
-    );
+    let mut bench = Bench::new(&format!("{name},tail=off"), &[(fast, 50), (slow, 50)]);
     bench.connection.unsent_bytes = 0;
     bench.path(0).oldest_unacked_eliciting_sent = Some(bench.now - 10 * MS);
     bench.path(1).oldest_unacked_eliciting_sent = Some(bench.now - 30 * MS);
@@ -252,12 +251,21 @@ fn blocked(params: &str, rtts_ms: [u32; 2]) -> Bench {
 
 #[test]
 fn what_blocks_the_window_is_repeated_if_asked_for() {
-    let on = ",opportunistic=on";
-    assert_eq!(blocked("", [20, 81]).copies(0, 1, MOMENTS[1]), None);
+    let mut names = 0;
+    for on in &opportunistic().collect::<Vec<_>>() {
+        names += 1;
+        is_repeated(on);
+        let off = on.replace("=on", "=off");
+        assert_eq!(blocked(&off, [20, 81]).copies(0, 1, MOMENTS[1]), None);
+    }
+    // All but `redundant`, where each path carries everything in any case.
+    assert_eq!(names, sched::SCHEDULERS.len() - 1);
+}
 
+fn is_repeated(on: &str) {
     // 4 x 20 < 81: what q has had for less than 61 ms.
     let mut bench = blocked(on, [20, 81]);
-    let order = bench.copies(0, 1, Moment::NothingNew).unwrap();
+    let order = bench.copies(0, 1, Moment::NothingNew).expect(on);
     assert_eq!((order.which, order.most_bytes), (Which::Oldest, MSS));
     assert_eq!(order.sent_after, Some(bench.now - 61 * MS));
     assert_eq!(bench.copies(0, 1, Moment::BeforeNew), None);

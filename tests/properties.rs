@@ -33,7 +33,10 @@ use mpq_decision::sched::Which;
 use mpq_decision::sched::Why;
 use mpq_decision::PathId;
 use mpq_decision::Registry;
+use proptest::option;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 
 /// Something that can happen to a path, with any numbers.
 #[derive(Clone, Copy, Debug)]
@@ -122,8 +125,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         ),
         2 => path().prop_map(|path| Pto { path }),
         1 => path().prop_map(|path| LinkDown { path }),
-        4 => (path(), proptest::option::weighted(0.9, time())).prop_map(|(path, rtt)| Rtt { path, rtt }),
-        4 => (path(), proptest::option::weighted(0.7, delay_micros()), time()).prop_map(
+        4 => (path(), option::weighted(0.9, time())).prop_map(|(path, rtt)| Rtt { path, rtt }),
+        4 => (path(), option::weighted(0.7, delay_micros()), time()).prop_map(
             |(path, micros, ack_delay)| OneWayDelay { path, micros, ack_delay }
         ),
         3 => Just(Timer),
@@ -401,14 +404,23 @@ proptest! {
     }
 }
 
+fn health() -> impl Strategy<Value = Health> {
+    prop_oneof![
+        Just(Health::Healthy),
+        Just(Health::Suspect),
+        Just(Health::Failed),
+        Just(Health::Recovering),
+    ]
+}
+
 /// Any registry a scheduler may meet.
 fn registry() -> impl Strategy<Value = Registry> {
     let path = (
-        proptest::option::weighted(0.8, 0..500u64),
+        option::weighted(0.8, 0..500u64),
         0..100_000u64,
         0..100_000u64,
-        proptest::option::of(0..50u32),
-        0..4u8,
+        option::of(0..50u32),
+        health(),
         any::<bool>(),
         proptest::bool::weighted(0.9),
     );
@@ -423,12 +435,7 @@ fn registry() -> impl Strategy<Value = Registry> {
             path.cwnd_bytes = cwnd;
             path.in_flight_bytes = in_flight;
             path.pacing_release = held.map(|ms| start + MS * ms);
-            path.health = [
-                Health::Healthy,
-                Health::Suspect,
-                Health::Failed,
-                Health::Recovering,
-            ][health as usize];
+            path.health = health;
             path.peer_status = if backup {
                 Status::Backup
             } else {
@@ -452,17 +459,17 @@ fn connection() -> impl Strategy<Value = Connection> {
         0..8u8,
         any::<bool>(),
         any::<bool>(),
-        proptest::option::of(0..10_000_000u64),
-        proptest::option::of(0..5_000u32),
+        option::of(0..10_000_000u64),
+        option::of(0..5_000u32),
     );
     let playback = (0..10_000u32, 0..10_000u32, any::<bool>());
     (
         prop::array::uniform8(prop_oneof![Just(0), 0..1_000_000u64]),
         any::<bool>(),
-        proptest::option::of(stream),
+        option::of(stream),
         prop_oneof![Just(0), 0..1u64 << 24],
         (0..1u64 << 40, 0..1u64 << 36),
-        proptest::option::of(playback),
+        option::of(playback),
         (0..3u64, bytes(), bytes()),
     )
         .prop_map(
@@ -514,19 +521,72 @@ fn event() -> impl Strategy<Value = Event> {
         stalled,
     });
     let path = || (0..8u64).prop_map(PathId);
+    let stream = || (0..3u64).prop_map(StreamKey);
+    let time = || option::of((0..10_000u32).prop_map(|ms| reference() + MS * ms));
     prop_oneof![
         report.prop_map(Event::Qoe),
-        (path(), 0..100_000u64).prop_map(|(path, bytes)| Event::Acked {
-            path,
-            bytes,
-            newest_sent: reference(),
-            rtt: None,
+        (path(), 0..100_000u64, option::of(0..1_000u32)).prop_map(|(path, bytes, rtt)| {
+            Event::Acked {
+                path,
+                bytes,
+                newest_sent: reference(),
+                rtt: rtt.map(|rtt| MS * rtt),
+            }
         }),
         (path(), 0..100_000u64).prop_map(|(path, bytes)| Event::Lost { path, bytes }),
+        (path(), 0..5u32).prop_map(|(path, count)| Event::Pto { path, count }),
+        path().prop_map(|path| Event::Spurious { path }),
+        (path(), health(), health()).prop_map(|(path, old, new)| Event::PathState {
+            path,
+            old,
+            new
+        }),
+        path().prop_map(|path| Event::Status { path }),
+        Just(Event::AppLimited),
+        Just(Event::Resumed),
+        stream().prop_map(|stream| Event::StreamEnd { stream }),
+        stream().prop_map(|stream| Event::StreamAcked { stream }),
+        option::of(stream()).prop_map(|stream| Event::FlowBlocked { stream }),
+        (stream(), option::of(0..1_000_000u64), time()).prop_map(
+            |(stream, announced_bytes, deadline)| Event::Segment {
+                stream,
+                announced_bytes,
+                deadline
+            }
+        ),
         (0..100_000u64, any::<bool>())
             .prop_map(|(bytes, useful)| Event::CopyResult { bytes, useful }),
-        Just(Event::AppLimited),
     ]
+}
+
+/// Which kind of event it is. A new one stops here, until `event()` draws it.
+fn kind(event: &Event) -> usize {
+    match event {
+        Event::Acked { .. } => 0,
+        Event::Lost { .. } => 1,
+        Event::Pto { .. } => 2,
+        Event::Spurious { .. } => 3,
+        Event::PathState { .. } => 4,
+        Event::Status { .. } => 5,
+        Event::AppLimited => 6,
+        Event::Resumed => 7,
+        Event::StreamEnd { .. } => 8,
+        Event::StreamAcked { .. } => 9,
+        Event::FlowBlocked { .. } => 10,
+        Event::Qoe(_) => 11,
+        Event::Segment { .. } => 12,
+        Event::CopyResult { .. } => 13,
+    }
+}
+
+#[test]
+fn every_kind_of_event_is_drawn() {
+    let mut runner = TestRunner::deterministic();
+    let mut drawn = [false; 14];
+    for _ in 0..1000 {
+        drawn[kind(&event().new_tree(&mut runner).unwrap().current())] = true;
+    }
+    assert_eq!(drawn, [true; 14]);
 }
 
 fn ask() -> impl Strategy<Value = Ask> {
@@ -621,8 +681,11 @@ proptest! {
         ages in prop::array::uniform3(0..5_000u32),
     ) {
         let mut paths = paths;
-        for entry in sched::SCHEDULERS {
-            let mut scheduler = sched::by_name(entry.name).unwrap();
+        let opportunistic = |entry: &sched::Entry| entry.params.iter().any(|p| p.name == "opportunistic");
+        let bare = sched::SCHEDULERS.iter().map(|entry| (entry, ""));
+        let repeats = bare.clone().filter(|(entry, _)| opportunistic(entry)).map(|(entry, _)| (entry, ":opportunistic=on"));
+        for (entry, params) in bare.chain(repeats) {
+            let mut scheduler = sched::by_name(&format!("{}{params}", entry.name)).unwrap();
             let mut now = reference() + MS * 5_000;
             // Of one after the other: most have a memory.
             for (connection, ask, event, pause) in &steps {

@@ -4,6 +4,7 @@
 mod common;
 
 use common::bench::again;
+use common::bench::opportunistic;
 use common::bench::Bench;
 use common::bench::NEW;
 use common::MS;
@@ -27,9 +28,15 @@ fn names() -> impl Iterator<Item = &'static str> {
     sched::SCHEDULERS.iter().map(|entry| entry.name)
 }
 
+/// Each as it is, and, where there is such a thing, with what blocks flow control repeated.
+fn variants() -> Vec<String> {
+    let bare = names().map(str::to_owned);
+    bare.chain(opportunistic()).collect()
+}
+
 #[test]
 fn one_path_is_used_as_if_there_were_no_scheduler() {
-    for name in names() {
+    for name in &variants() {
         let bench = || Bench::new(name, &[(50, 30)]);
         assert_eq!(bench().sends_on(NEW), 0, "{name}");
 
@@ -66,7 +73,7 @@ fn one_path_is_used_as_if_there_were_no_scheduler() {
 
 #[test]
 fn a_dying_path_gets_nothing_and_what_it_had_goes_elsewhere() {
-    for name in names() {
+    for name in &variants() {
         // The least RTT, the larger window, and the last pick.
         let mut bench = Bench::new(name, &[(10, 90), (50, 9)]);
         bench.pick(NEW);
@@ -96,7 +103,7 @@ fn a_dying_path_gets_nothing_and_what_it_had_goes_elsewhere() {
 
 #[test]
 fn a_path_without_an_rtt_is_probed_and_nothing_waits_for_it() {
-    for name in names() {
+    for name in &variants() {
         let mut bench = Bench::new(name, &[(20, 50), (0, 100)]);
         bench.path(1).rtt = None;
         // A probing burst in two picks at most; it can take part without a sample.
@@ -122,7 +129,7 @@ fn a_path_without_an_rtt_is_probed_and_nothing_waits_for_it() {
 
 #[test]
 fn full_windows_wait_for_an_ack() {
-    for name in names() {
+    for name in &variants() {
         let mut bench = Bench::new(name, &[(20, 0), (50, 0), (90, 0)]);
         for ask in [NEW, again(0, Why::Lost), Ask::Datagram { len_bytes: 800 }] {
             match bench.pick(ask) {
@@ -140,7 +147,7 @@ fn full_windows_wait_for_an_ack() {
 
 #[test]
 fn pacers_end_the_wait_for_them() {
-    for name in names() {
+    for name in &variants() {
         let mut bench = Bench::new(name, &[(20, 9), (50, 9)]);
         bench.hold(0, 2);
         bench.hold(1, 5);
@@ -222,7 +229,7 @@ fn calm(name: &str) -> String {
 /// A path of 10 ms and one of 20 ms that are both at hand, much to send: both are used, by everyone.
 #[test]
 fn much_data_fills_all_paths() {
-    for name in names() {
+    for name in &variants() {
         let mut bench = Bench::new(name, &[(10, 100), (20, 100)]);
         bench.connection.more_expected = true;
         bench.connection.reassembly_room_bytes = 1 << 24;
@@ -247,7 +254,7 @@ fn much_data_fills_all_paths() {
 /// A sample that no clock has: nothing overflows.
 #[test]
 fn no_arithmetic_ends() {
-    for name in names() {
+    for name in &variants() {
         let mut bench = Bench::new(name, &[(10, 0), (20, 100)]);
         for (id, rtt) in [(0, Duration::MAX), (1, Duration::MAX)] {
             let path = bench.path(id);

@@ -1,19 +1,14 @@
 """What an acknowledged packet costs in each congestion controller: criterion's samples, beside quiche's own CUBIC in
 the same run."""
 
-import json
-import os
 import statistics
-import subprocess
 import sys
 
-from mpqnet.process import CommandError
-
+from . import criterion
 from .figures import Figure, Goal
 
 RUNS = 1
 PATHS = (1, 2, 4, 8)
-TIMEOUT_S = 1800
 
 
 def run(setting):
@@ -21,7 +16,7 @@ def run(setting):
     samples = {}
     for i in range(setting.runs):
         print(f"controllers: run {i + 1} of {setting.runs}, about 3 minutes", file=sys.stderr)
-        for name, values in _measure(setting).items():
+        for name, values in criterion.measure(setting.rest["acks"], setting.out / "criterion").items():
             samples.setdefault(name, []).extend(values)
     return figures(samples)
 
@@ -47,24 +42,3 @@ def figures(samples):
             result.append(Figure(name, f"time for an acknowledged packet, {paths} path{'s' * (paths > 1)}", "ns",
                                  values=samples["ack", name, paths]))
     return result
-
-
-def _measure(setting):
-    home = setting.out / "criterion"
-    environment = {**os.environ, "CRITERION_HOME": str(home)}
-    # A folder of an earlier run would be compared with, and may hold controllers that are no more.
-    for old in home.glob("*/*/*/new/sample.json"):
-        old.unlink()
-    done = subprocess.run([setting.rest["acks"], "--bench"], env=environment, timeout=TIMEOUT_S, check=False,
-                          stdout=sys.stderr.fileno())
-    if done.returncode != 0:
-        raise CommandError(f"{setting.rest['acks']} failed ({done.returncode})")
-    samples = {}
-    for file in sorted(home.glob("*/*/*/new/sample.json")):
-        group, name, paths = file.parts[-5:-2]
-        sample = json.loads(file.read_text(encoding="utf-8"))
-        samples[group, name, int(paths)] = [time / iterations for time, iterations
-                                            in zip(sample["times"], sample["iters"], strict=True)]
-    if not samples:
-        raise CommandError(f"{home} has no samples")
-    return samples

@@ -52,6 +52,32 @@ def test_a_scenario_has_every_case_and_a_rule_for_each_with_two_paths():
     assert data["flow"][0]["attempt_delay"] == settings.ATTEMPT_DELAY
 
 
+def test_schedulers_are_compared_with_each_controller(tmp_path):
+    words = ["--class", "low-bdp", "--points", "2", "--cc", "lia,olia", "--sched", "ecf,min-rtt:tail=off",
+             "--out", str(tmp_path)]
+    assert grid.main(["write", *words]) == 0
+    data = tomllib.loads((tmp_path / "low-bdp/p001.toml").read_text())
+    of_two = [case for case in data["case"] if len(case["set"]["flow.mp.paths"]) == 2]
+    assert [(case["set"]["flow.mp.cc"], case["set"]["flow.mp.scheduler"]) for case in of_two[::2]] == [
+        ("lia", "ecf"), ("lia", "min-rtt:tail=off"), ("olia", "ecf"), ("olia", "min-rtt:tail=off")]
+    assert not any("flow.mp.scheduler" in case["set"] for case in data["case"][:2])
+
+    for number in (1, 2):
+        folder = tmp_path / f"low-bdp/p{number:03}"
+        folder.mkdir()
+        runs = [{"case": f"case={case['name']}", "set": case["set"], "status": "ok",
+                 "metrics": {"flow.mp.goodput_mbps": 10 + i}} for i, case in enumerate(data["case"])]
+        (folder / "summary.json").write_text(json.dumps({"runs": runs}))
+    assert grid.main(["judge", *words]) == 0
+    rows = json.loads((tmp_path / "summary.json").read_text())["classes"][0]["controllers"]
+    # 10 and 11 alone; 12 and 13, 14 and 15 ... with either path first.
+    assert {name: row["median"] for name, row in rows.items()} == {
+        "lia/ecf": pytest.approx(0.15), "lia/min-rtt:tail=off": pytest.approx(0.35),
+        "olia/ecf": pytest.approx(0.55), "olia/min-rtt:tail=off": pytest.approx(0.75)}
+    single, senders = benefit.controllers(tmp_path / "low-bdp/p001/summary.json")
+    assert (single, senders) == ("cubic", list(rows))
+
+
 @pytest.mark.parametrize("goodput, singles, expected", [
     (10, (10, 5), 0.0),    # the better path alone
     (15, (10, 5), 1.0),    # the sum

@@ -63,10 +63,12 @@ def of_point(number, summary, ccs):
 
 
 def controllers(file):
-    """The controller of the single paths, and those of two, from the `summary.json` of a point."""
+    """The controller of the single paths, and the senders over two, from the `summary.json` of a point."""
     single, ccs = None, []
     for run in _read(file)["runs"]:
         cc, paths = run["set"]["flow.mp.cc"], run["set"]["flow.mp.paths"]
+        if sched := run["set"].get("flow.mp.scheduler"):
+            cc += settings.WITH + sched
         if len(paths) == 1:
             single = cc
         elif cc not in ccs:
@@ -124,9 +126,10 @@ def _median(values):
 def table(judged):
     """One class as text for a terminal, best controller first."""
     head = f"{judged['class']}: share of cases with EBen > 0"
+    wide = max(18, 2 + max(map(len, judged["controllers"])))
     if judged["goal"] is not None:
         head += f"; goal {judged['goal']:.0%}, best published {judged['published']:.0%}"
-    lines = [head, f"{'controller':<18}{'n':>5}{'share':>8}{'met':>6}{'best 1st':>10}{'worse 1st':>10}{'EBen 25 %':>11}"
+    lines = [head, f"{'controller':<{wide}}{'n':>5}{'share':>8}{'met':>6}{'best 1st':>10}{'worse 1st':>10}{'EBen 25 %':>11}"
                    f"{'median':>9}{'75 %':>8}{'slowest':>9}  slower than one path by more than {MOST_SLOWER:.0%}, or worst"]
     rows = sorted(judged["controllers"].items(), key=lambda row: (-row[1]["share"], -row[1]["median"]))
     for cc, row in rows:
@@ -135,6 +138,6 @@ def table(judged):
         slow = ", ".join(f"p{case['point']:03}-{case['order']} {case['slower']:+.1%}" for case in row["slower"])
         shares = "".join(f"{'-' if share is None else format(share, '.1%'):>10}"
                          for share in (row["best_first_share"], row["worst_first_share"]))
-        lines.append(f"{cc:<18}{row['n']:>5}{row['share']:>8.1%}{met:>6}{shares}{row['low']:>11.2f}{row['median']:>9.2f}"
+        lines.append(f"{cc:<{wide}}{row['n']:>5}{row['share']:>8.1%}{met:>6}{shares}{row['low']:>11.2f}{row['median']:>9.2f}"
                      f"{row['high']:>8.2f}{row['slowest']:>+9.1%}  {slow or worst}".rstrip())
     return "\n".join(lines)

@@ -84,13 +84,23 @@ def design(kind, count):
     return [links(kind, point) for point in points.design(count, kind.dimensions, SEED)]
 
 
-def case_name(cc, order):
-    """The name of the case of a controller, which may have parameters, and an order of paths."""
-    return re.sub(r"[^A-Za-z0-9_]+", "-", cc).strip("-") + f"-{order}"
+# Between a controller and a scheduler in the name of a sender.
+WITH = "/"
+
+
+def senders(ccs, scheds):
+    """What is compared: each controller with each scheduler, or with the simulator's where none is named."""
+    return [f"{cc}{WITH}{sched}" for cc in ccs for sched in scheds] if scheds else list(ccs)
+
+
+def case_name(sender, order):
+    """The name of the case of a sender, whose controller and scheduler may have parameters, and an order of paths."""
+    return re.sub(r"[^A-Za-z0-9_]+", "-", sender).strip("-") + f"-{order}"
 
 
 def scenario(kind, number, pair, ccs, single_cc=SINGLE_CC):
-    """The text of the scenario of point `number`, whose links are `pair`; `single_cc` is for the single paths."""
+    """The text of the scenario of point `number`, whose links are `pair`, for some senders; `single_cc` is for the single
+    paths."""
     single_a, single_b = (f"flow.mp.goodput_mbps@case={name}" for name in SINGLES)
     lines = [
         f'question = "Point {number} of the class {kind.name}: do two paths beat the better of them, whichever is first?"',
@@ -123,4 +133,7 @@ def scenario(kind, number, pair, ccs, single_cc=SINGLE_CC):
 
 def _case(name, cc, paths):
     listed = ", ".join(f'"{path}"' for path in paths)
-    return ["", "[[case]]", f'name = "{name}"', f'set = {{ "flow.mp.cc" = "{cc}", "flow.mp.paths" = [{listed}] }}']
+    cc, _, sched = cc.partition(WITH)
+    scheduler = f'"flow.mp.scheduler" = "{sched}", ' if sched else ""
+    return ["", "[[case]]", f'name = "{name}"',
+            f'set = {{ "flow.mp.cc" = "{cc}", {scheduler}"flow.mp.paths" = [{listed}] }}']

@@ -99,7 +99,8 @@ pub enum OpenError {
 /// What a connection has delivered so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Bytes of streams that the application was given, and of packets that the peer acknowledged.
+    /// Bytes of streams that the application was given, and of packets that the peer acknowledged,
+    /// without copies of what is in flight on other paths.
     pub delivered_bytes: u64,
     /// A request or a transfer is under way: more would be delivered if the network let it.
     pub is_wanted: bool,

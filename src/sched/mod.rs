@@ -10,7 +10,10 @@
 //!
 //! The transport keeps a scheduler that errs from doing harm. A path that the view does not show, or
 //! one without room, is not used. While nothing is in flight anywhere, so that no acknowledgment
-//! will come, nobody waits but for a pacer: the path of least RTT is used, and counted as forced.
+//! will come, nobody waits but for a pacer: the path of least RTT is used, and counted as forced. A
+//! wait has no longest time beside that. It is for a path with packets in flight, which an ack, the loss
+//! detection or the failure detector ends; and a slow path that would block a small receiver's window
+//! is left alone as long as the window is small, which is what ECF and BLEST are for.
 //!
 //! To add a scheduler: one file here, and one line in [`SCHEDULERS`].
 

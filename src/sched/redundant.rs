@@ -34,6 +34,7 @@ pub const ENTRY: Entry = Entry {
     deviations: &[
         "a path skips what was acknowledged on another; the kernel's replays it",
         "backup paths carry no copies",
+        "neither tail nor opportunistic: what ends a transfer or blocks flow control is on every path anyhow",
     ],
     params: &[],
     new: |_| Box::<Redundant>::default(),

@@ -67,7 +67,10 @@ pub const ENTRY: Entry = Entry {
         "the thresholds are times; the paper has percentiles of what its clients report",
         "ecf carries the originals; the paper has min-rtt",
         "what is late follows from the acknowledgments of its path; the paper repeats all that is in \
-         flight, in order of streams",
+         flight",
+        "copies go before all new data or after it, the oldest first; the paper's go right after the data \
+         of their own stream, and of a stream the frame first that the application marks",
+        "the newest report counts, of audio as of video",
         "paths on their way back from a failure carry new data while dt < t1",
         "the budget is ours, and holds whatever is reported",
         "the deadline of a stream counts like the play time left",

@@ -23,6 +23,14 @@ use mpq_decision::Registry;
 use super::MS;
 use super::MSS;
 
+/// All schedulers that can repeat what blocks flow control, told to.
+pub fn opportunistic() -> impl Iterator<Item = String> {
+    sched::SCHEDULERS
+        .iter()
+        .filter(|entry| entry.params.iter().any(|p| p.name == "opportunistic"))
+        .map(|entry| format!("{}:opportunistic=on", entry.name))
+}
+
 pub const NEW: Ask = Ask::New {
     stream: StreamKey(0),
 };

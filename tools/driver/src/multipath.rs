@@ -144,7 +144,7 @@ pub fn carry_out(
         paths::Action::Open(_) => return None,
         paths::Action::Sample => {
             return Some(paths::Event::Sample(paths::Sample {
-                delivered_bytes: read_bytes + quic.stats().acked_bytes,
+                delivered_bytes: read_bytes + acked_bytes(&quic.stats()),
                 is_wanted: is_waiting,
             }))
         }
@@ -175,6 +175,13 @@ pub fn carry_out(
         paths::Action::Abandon { path, .. } => Some(paths::Event::AbandonRefused { path }),
         _ => None,
     }
+}
+
+/// What was acknowledged, without what copies were: of data that was sent twice, mostly both are acknowledged. Where the
+/// original was lost this misses what its copy saved.
+fn acked_bytes(stats: &quiche::Stats) -> u64 {
+    let copies = stats.stream_copied_useful_bytes + stats.stream_copied_wasted_bytes;
+    stats.acked_bytes.saturating_sub(copies)
 }
 
 fn addresses(quic: &Connection, path: PathId) -> Option<(SocketAddr, SocketAddr)> {

@@ -183,3 +183,30 @@ fn copies_are_not_goodput() {
         assert!(carried > 4.5e6, "{path}: {carried}");
     }
 }
+
+/// Nor are they to a path manager that measures: an upload that every path carries as a whole loses nothing with a path.
+#[test]
+fn copies_are_no_reason_to_keep_a_path() {
+    let impact_of_b = |scheduler: &str| {
+        let links = two_links("");
+        let outcome = run(
+            &format!(
+                r#"
+                duration = "14 s"
+                {links}
+                [[flow]]
+                name = "f"
+                paths = ["a", "b"]
+                path_policy = "pcdc-quick"
+                direction = "up"
+                scheduler = "{scheduler}""#
+            ),
+            1,
+        );
+        outcome.metrics["flow.f.path.b.impact"]
+    };
+    let both = impact_of_b("min-rtt");
+    assert!(both > 0.35, "{both}");
+    let redundant = impact_of_b("redundant");
+    assert!(redundant < 0.15, "{redundant}");
+}
