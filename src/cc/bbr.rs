@@ -1,4 +1,4 @@
-//! BBRv3 on each path by itself (draft-ietf-ccwg-bbr), with four rules that can be switched off.
+//! BBRv3 on each path by itself (draft-ietf-ccwg-bbr), with five rules that can be switched off.
 //!
 //! What is known of a path is the rate at which it delivers and its least RTT; what may be in
 //! flight and the pacing rate follow from these two. The draft's names are kept where there is a
@@ -14,6 +14,7 @@
 //! | inflight_longterm              | `Bounds::inflight_hi`    | bytes   | `bounds`    |
 //! | bw_shortterm, inflight_shortterm | `Bounds::bw_lo`, `inflight_lo` | bytes/s, bytes | `bounds` |
 //! | IsInflightTooHigh              | `Judge`                  |         | `losses`    |
+//! | (ours: W_v, a rival's window)  | `Rival::window`          | bytes   | `rival`     |
 //!
 //! An ACK takes the steps of the draft's UpdateModelAndState and UpdateControlParameters, in that
 //! order: [`Engine::on_ack`].
@@ -23,6 +24,7 @@ mod filters;
 mod losses;
 mod probe_bw;
 mod probe_rtt;
+mod rival;
 mod startup;
 
 use std::time::Instant;
@@ -49,6 +51,8 @@ use filters::Rounds;
 use losses::Judge;
 use probe_bw::Cycle;
 use probe_rtt::MinRtt;
+use rival::Law;
+use rival::Rival;
 use startup::FullBw;
 
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
@@ -60,17 +64,18 @@ pub const ENTRY: Entry = Entry {
            losses count when there are more of them than the path loses anyway.",
     source: "draft-ietf-ccwg-bbr (BBRv3), August 2026",
     formula: "pace = 0.99 gain min(max_bw, bw_lo), w = gain bw min_rtt + extra_acked, within \
-              inflight_hi and inflight_lo; gains 2.77 (Startup), 0.5 (Drain), 0.9, 1, 1, up (Down, \
+              inflight_hi, inflight_lo and W_v; W_v += grow per round trip, W_v = keep W_v for \
+              losses with a rival's queue; gains 2.77 (Startup), 0.5 (Drain), 0.9, 1, 1, up (Down, \
               Cruise, Refill, Up)",
     use_when: "links lose packets that nobody's queue has dropped, and the paths share no bottleneck",
-    avoid_when: "paths share a bottleneck, of which each takes a flow's share; it leaves a Reno a \
-                 third of a bottleneck with a queue of one BDP or less",
+    avoid_when: "paths share a bottleneck, of which each takes a flow's share",
     deviations: &[
         "losses=judged: they are held against what the path loses with an empty queue",
         "look=on: the first probe for bandwidth comes a second or ten round trips after Drain",
         "regrow=on: a probe that finds a fifth more twice, and no queue, becomes a Startup",
         "probe-rtt=needed: an RTT within 1/32 of the least puts off ProbeRTT, not only a smaller one",
-        "the draft alone has probe-rtt=always, losses=counted, look=off and regrow=off",
+        "compete=aimd: while somebody else keeps a queue, no more is in flight than AIMD has there",
+        "the draft alone has probe-rtt=always, losses=counted, look=off, regrow=off and compete=off",
         "losses of one ACK are judged together, and count as one range",
         "a spurious loss undoes nothing",
         "the window of extra_acked is 5 to 10 round trips",
@@ -80,7 +85,7 @@ pub const ENTRY: Entry = Entry {
 };
 
 /// The parameters of a path's model.
-pub(super) const PARAMS: [Param; 9] = [
+pub(super) const PARAMS: [Param; 12] = [
     Param::choice(
         "losses",
         &["judged", "counted"],
@@ -122,6 +127,21 @@ pub(super) const PARAMS: [Param; 9] = [
         [0.5, 2.0, 10.0],
         "least time between two probes; up to 1 s more",
     ),
+    Param::choice(
+        "compete",
+        &["aimd", "one-cubic", "off"],
+        "while a rival keeps a queue, have no more in flight than AIMD, or RFC 9438, has there",
+    ),
+    Param::number(
+        "keep",
+        [0.3, 0.7, 0.95],
+        "compete=aimd: share of the window kept after losses with a queue",
+    ),
+    Param::number(
+        "grow",
+        [0.1, 0.45, 4.0],
+        "compete=aimd: packets by which the window grows in a round trip",
+    ),
 ];
 
 /// MinPipeCwnd, in packets.
@@ -146,6 +166,9 @@ pub(super) struct Rules {
     up: f64,
     beta: f64,
     wait_secs: f64,
+    law: Law,
+    keep: f64,
+    grow: f64,
 }
 
 impl Rules {
@@ -165,6 +188,13 @@ impl Rules {
             up: settings.get("up"),
             beta: settings.get("beta"),
             wait_secs: settings.get("wait"),
+            law: match settings.word("compete") {
+                "one-cubic" => Law::Cubic,
+                "off" => Law::Off,
+                _ => Law::Aimd,
+            },
+            keep: settings.get("keep"),
+            grow: settings.get("grow"),
         }
     }
 }
@@ -223,6 +253,8 @@ impl Phase {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     now: Instant,
+    /// When the newest acked packet left.
+    sent: Instant,
     mss: f64,
     /// rs.newly_acked.
     acked: f64,
@@ -256,6 +288,14 @@ pub(super) struct Orders {
     pub less: f64,
     /// The RTT by which what is above the BDP is measured, s; 0 is the least RTT of the path.
     pub queue_rtt: f64,
+    /// What others of its group have of the group's rate.
+    pub others_share: f64,
+    /// When the virtual window of another one of its group was the limit last.
+    pub bound_at: Option<Instant>,
+    /// Another path, which may share with this one, makes a queue.
+    pub others_act: bool,
+    /// The group gave way to a rival then, and this path has not yet.
+    pub cut: Option<Instant>,
 }
 
 /// What is known of one path.
@@ -270,6 +310,7 @@ pub(super) struct Engine {
     min_rtt: MinRtt,
     bounds: Bounds,
     judge: Judge,
+    rival: Rival,
     /// min(max_bw, bw_lo), bytes/s.
     bw: f64,
     cwnd: f64,
@@ -302,6 +343,7 @@ impl Engine {
         self.judge
             .on_ack(&seen, self.min_rtt.secs, self.phase == Phase::Cruise);
         self.adapt_lower_bounds(rules, &seen);
+        self.update_rival(rules, &seen);
         self.aggregation.update(
             &seen,
             self.bw,
@@ -384,6 +426,7 @@ impl Engine {
             self.cwnd = self.cwnd.min(self.probe_rtt_cwnd(seen.mss));
         }
         let cap = self.bounds.cap(self.phase, seen.mss);
+        let cap = cap.min(self.rival.window);
         self.cwnd = self.cwnd.min(cap.max(floor));
     }
 
@@ -423,6 +466,7 @@ impl Engine {
         self.peak[0] = self.peak[0].max(before);
         Seen {
             now,
+            sent: ack.newest_sent,
             mss,
             acked: ack.acked_bytes as f64,
             in_flight: (before - ack.acked_bytes as f64).max(0.0),
@@ -471,7 +515,12 @@ impl Engine {
             self.save_cwnd();
             self.in_recovery = path.in_recovery;
         }
-        self.on_loss(rules, now, path.mss_bytes as f64, loss, flight?);
+        let mss = path.mss_bytes as f64;
+        if let Some(cut) = self.orders.cut.take() {
+            self.rival.see(now);
+            self.give_way(rules, now, cut, mss);
+        }
+        self.on_loss(rules, now, mss, loss, flight?);
         Some(self.control())
     }
 
@@ -483,6 +532,16 @@ impl Engine {
     /// The least RTT; nothing before the first sample.
     pub fn min_rtt(&self) -> Option<f64> {
         Some(self.min_rtt.secs).filter(|secs| secs.is_finite())
+    }
+
+    /// When it gave way to a rival last.
+    pub fn gave_way(&self) -> Option<Instant> {
+        self.rival.cut_at
+    }
+
+    /// When its virtual window was the limit last.
+    pub fn bound_at(&self) -> Option<Instant> {
+        self.rival.bound_at
     }
 
     /// Whether its last probe was ended by losses.
@@ -501,6 +560,7 @@ impl Engine {
         self.bw *= part;
         self.cwnd *= part;
         self.prior_cwnd *= part;
+        self.rival.window *= part;
         if self.full.reached && self.phase != Phase::ProbeRtt {
             self.leave_up(rules, now);
         }
@@ -518,6 +578,7 @@ impl Engine {
         trace.push("inflight_lo", shown(self.bounds.inflight_lo));
         trace.push("p0", self.judge.p0(noise));
         trace.push("queue_s", self.judge.queue_secs());
+        trace.push("w_v", shown(self.rival.window));
     }
 }
 

@@ -8,10 +8,12 @@
 //! - probe at the same time ([`Clock`]): one of them, the leader, decides when, and waits for as many
 //!   round trips as a flow of all their windows would. Losses that end the probe of one end it for all;
 //! - have together no more than what they deliver together: rates are maxima, of different times.
-//!   kappa = B / sum of max_bw, within [0.85, 1], with B the most that was delivered in a round trip
-//!   by all in two cycles;
+//!   kappa = B / sum of max_bw, within [0.85, 1], with B the most that was delivered by all in two
+//!   round trips, of two cycles;
 //! - empty the queue at the same time (ProbeRTT): one that goes on has the others' part meanwhile,
 //!   and takes it for its own;
+//! - give way to a rival together: what one loses with a queue cuts all their virtual windows, which
+//!   grow by their shares of one flow's (`compete`);
 //! - measure what may be queued by the mean of their RTTs, weighted by rate;
 //! - have what the best of them has when they become one: rates and bounds are scaled by the greatest
 //!   of the rates over their sum. The next probe is as late as any, as who probes first finds what
@@ -63,11 +65,12 @@ pub const ENTRY: Entry = Entry {
     use_when:
         "paths may share a bottleneck or not, and links may lose packets that no queue has dropped",
     avoid_when:
-        "others at the bottleneck are Renos with short queues, to whom one BBR leaves too little",
+        "others at the bottleneck are quiche's BBRv2 with short queues, to whom it leaves too little",
     deviations: &[
         "those of uncoupled-bbr",
         "a path alone is uncoupled-bbr",
-        "only rates, RTTs and the probing clock are of the group: each path judges its own losses",
+        "rates, RTTs, the probing clock and what is given up for a rival are of the group: each path \
+         judges its own losses",
     ],
     params: &PARAMS,
     new: |settings| boxed(SbdBbr::new(settings)),
@@ -121,6 +124,10 @@ struct Clock {
     probe_rtt: u64,
     /// When the last one began.
     since: Option<Instant>,
+    /// When one of them gave way to a rival last.
+    cut: Option<Instant>,
+    /// What all delivered since, bytes.
+    round: Option<(Instant, f64)>,
     /// The most that was delivered, bytes/s, in this cycle and the last one.
     delivered: [f64; 2],
 }
@@ -144,10 +151,8 @@ struct Flow {
     /// The probe of the group that it has begun last.
     probe: u64,
     probe_rtt: u64,
-    /// Where this round trip began, and what was delivered by then.
-    round: Option<(Instant, u64)>,
-    /// Bytes/s delivered in the last round trip.
-    rate: f64,
+    /// Bytes that were delivered by its last ACK.
+    total: u64,
 }
 
 impl SbdBbr {
@@ -214,7 +219,10 @@ impl SbdBbr {
         let Some(clock) = self.clocks.get(self.detector.group(id)) else {
             return Orders::default();
         };
-        let mut orders = Orders::default();
+        let mut orders = Orders {
+            others_act: self.another_acts(own),
+            ..Orders::default()
+        };
         let mut leader = id;
         let (mut bw, mut weighted, mut others) = (0.0, 0.0, 0);
         for (path, other) in self.members(own) {
@@ -224,6 +232,7 @@ impl SbdBbr {
             if path.id != id {
                 others += 1;
                 orders.others_packets += rate * min_rtt / path.mss_bytes as f64;
+                orders.bound_at = orders.bound_at.max(other.engine.bound_at());
                 if !other.engine.phase.is_starting() {
                     leader = leader.min(path.id);
                 }
@@ -243,6 +252,15 @@ impl SbdBbr {
         orders.probe = clock.probe > flow.probe && clock.ended < clock.probe;
         orders.hold = leader != id && !clock.since.is_some_and(late);
         orders.probe_rtt = clock.probe_rtt > flow.probe_rtt && !flow.engine.phase.is_starting();
+        orders.others_share = match bw > 0.0 {
+            true => 1.0 - flow.engine.max_bw() / bw,
+            false => 0.0,
+        };
+        // What happened before it was a member is none of its business.
+        let recent = 2.0 * flow.engine.min_rtt().unwrap_or(0.0);
+        let is_recent = |cut| own.now.saturating_duration_since(cut).as_secs_f64() <= recent;
+        let is_new = clock.cut > flow.engine.gave_way();
+        orders.cut = clock.cut.filter(|cut| is_new && is_recent(*cut));
         orders.end_probe = clock.ended >= flow.probe && flow.probe > 0;
         orders
     }
@@ -253,6 +271,22 @@ impl SbdBbr {
             member.path.id != own.path.id
                 && matches!(other.engine.phase, Phase::Refill | Phase::Up)
                 && self.detector.is_open(own.path.id, member.path.id)
+        })
+    }
+
+    /// Whether a path that may share with this one makes a queue. Those of a group leave Up together, so
+    /// that what others drain, this one does too.
+    fn another_acts(&self, own: &Own<Flow>) -> bool {
+        own.flows().any(|(member, other)| {
+            let (id, other_id) = (own.path.id, member.path.id);
+            let makes_one = match other.engine.phase {
+                Phase::Startup | Phase::Drain | Phase::Up => true,
+                Phase::Down => !self.detector.same_group(id, other_id),
+                Phase::Cruise | Phase::Refill | Phase::ProbeRtt => false,
+            };
+            let may_share =
+                self.detector.same_group(id, other_id) || self.detector.is_open(id, other_id);
+            id != other_id && makes_one && may_share
         })
     }
 
@@ -274,27 +308,32 @@ impl SbdBbr {
             clock.probe_rtt += u64::from(own.flow.probe_rtt >= clock.probe_rtt);
             own.flow.probe_rtt = clock.probe_rtt;
         }
+        if own.flow.engine.gave_way() > clock.cut {
+            clock.cut = own.flow.engine.gave_way();
+            clock.ended = clock.probe;
+        }
         let ends = before == Phase::Up && phase != Phase::Up;
         if ends && own.flow.engine.lost_too_much() && own.flow.probe == clock.probe {
             clock.ended = clock.probe;
         }
     }
 
-    /// What the path delivered in a round trip, if one ended, and the group with it.
+    /// What the group delivered in two round trips, if they ended. A rate of one ACK's packets more or
+    /// less is a greater error the shorter the time.
     fn note_rate(&mut self, own: &mut Own<Flow>, total: u64) {
-        let Some(rtt) = own.flow.engine.min_rtt() else {
+        let acked = total.saturating_sub(std::mem::replace(&mut own.flow.total, total));
+        let rtts = self.members(own).filter_map(|(_, flow)| flow.engine.min_rtt());
+        let rtt = rtts.fold(0.01, f64::max);
+        let Some(clock) = self.clocks.get_mut(self.detector.group(own.path.id)) else {
             return;
         };
-        let (since, before) = *own.flow.round.get_or_insert((own.now, total));
+        let (since, before) = clock.round.unwrap_or((own.now, -(acked as f64)));
+        let delivered = before + acked as f64;
         let secs = own.now.saturating_duration_since(since).as_secs_f64();
-        if secs < rtt.max(0.01) {
-            return;
-        }
-        own.flow.rate = total.saturating_sub(before) as f64 / secs;
-        own.flow.round = Some((own.now, total));
-        let sum: f64 = self.members(own).map(|(_, flow)| flow.rate).sum();
-        if let Some(clock) = self.clocks.get_mut(self.detector.group(own.path.id)) {
-            clock.delivered[0] = clock.delivered[0].max(sum);
+        clock.round = Some((since, delivered));
+        if secs >= 2.0 * rtt {
+            clock.delivered[0] = clock.delivered[0].max(delivered / secs);
+            clock.round = Some((own.now, 0.0));
         }
     }
 }
@@ -375,6 +414,7 @@ impl Controller for SbdBbr {
     ) -> Option<Control> {
         let before = own.flow.engine.phase;
         let (now, path) = (own.now, own.path);
+        own.flow.engine.orders.cut = self.orders(&own).cut;
         let control = own.flow.engine.lost(&self.rules, now, path, loss, flight);
         self.after(&mut own, before);
         control
@@ -454,6 +494,38 @@ mod tests {
         for (_, membership) in all.controller.memberships.iter() {
             close(membership.kept, 0.5);
         }
+    }
+
+    #[test]
+    fn what_one_gives_up_all_do() {
+        let mut now = Instant::now() + Duration::from_secs(9);
+        let paths = paths(&[(50, 50), (50, 50)]);
+        let mut all = joined(SbdBbr::new(&settings(&ENTRY, "detect=all")), &paths);
+        let (rates, mut totals) = ([1e6, 3e6], [0; 2]);
+        for _ in 0..4 {
+            now += Duration::from_millis(50);
+            for id in 0..2 {
+                totals[id] += (rates[id] * 0.05) as u64;
+                let ack = Ack {
+                    rtt_sample: Some(Duration::from_millis(50)),
+                    ..ack(now)
+                };
+                let rate = rated(totals[id], rates[id]);
+                all.on_model(now, &paths, PathId(id as u64), &ack, Some(&rate));
+            }
+        }
+        let clock = all.controller.clocks.get_mut(PathId(0)).unwrap();
+        clock.cut = Some(now);
+        let (before, flow, after) = all.flows.split(PathId(1)).unwrap();
+        let path = paths.get(PathId(1)).unwrap();
+        let mut own = Own::new(now, path, flow, &paths, [before, after]);
+        let orders = all.controller.orders(&own);
+        assert_eq!(orders.cut, Some(now));
+        // It has 3 of 4 MB/s.
+        close(orders.others_share, 0.25);
+        // Two round trips later it is over, for who comes then.
+        own.now += Duration::from_millis(101);
+        assert_eq!(all.controller.orders(&own).cut, None);
     }
 
     #[test]

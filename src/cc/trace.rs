@@ -11,7 +11,7 @@ use crate::registry::PathId;
 use crate::registry::PathState;
 
 /// The most values of its own that a controller shows.
-const MAX_VALUES: usize = 10;
+const MAX_VALUES: usize = 12;
 
 /// Where a path is in its congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl Trace {
     /// Adds a value of the controller's own. Units are in the name, unless it is a paper's symbol.
     ///
     /// # Panics
-    /// If a controller shows more than ten.
+    /// If a controller shows more than twelve.
     pub fn push(&mut self, name: &'static str, value: f64) {
         self.values[self.len] = (name, value);
         self.len += 1;

@@ -139,6 +139,10 @@ impl Engine {
     pub fn on_loss(&mut self, rules: &Rules, now: Instant, mss: f64, loss: &Loss, flight: &Flight) {
         let packets = loss.lost_packets as f64;
         self.judge.on_loss(packets);
+        let sent = flight.tx_in_flight_bytes as f64 / mss;
+        if self.judge.gives_way(rules, sent) {
+            self.on_congestion(rules, now, loss.newest_lost_sent, mss);
+        }
         if self.bounds.lost == 0.0 {
             // NoteLoss: the round trip of losses begins here.
             self.bounds.loss_round = self.rounds.total();

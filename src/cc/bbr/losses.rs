@@ -26,6 +26,9 @@ const MEMORY_PACKETS: f64 = 500.0;
 /// A queue of this is one; below, it may be the clock or the link layer.
 const LEAST_QUEUE_SECS: f64 = 0.001;
 
+/// No more than this is no queue, however long it was at other times: CoDel drops from 5 ms on.
+const NO_QUEUE_SECS: f64 = 0.002;
+
 /// What the longest queue of late has to be for p0 to be learned.
 const SHOWN_QUEUE_SECS: f64 = 0.002;
 
@@ -48,6 +51,11 @@ pub struct Judge {
     ranges: u32,
     /// The longest queue in this round trip, s.
     queue: f64,
+    /// Lost with a queue, packets.
+    lost_queued: f64,
+    near: Near,
+    /// The least and the greatest of what `near` said in this round trip, s.
+    standing: [f64; 2],
     /// The longest queue, of this half of the memory and of the last.
     longest: [f64; 2],
     half_since: Option<Instant>,
@@ -60,6 +68,37 @@ pub struct Judge {
     last: Round,
     noise_lost: f64,
     noise_sent: f64,
+}
+
+/// The least queue of late: a single packet may be late for other reasons.
+#[derive(Debug, Default)]
+struct Near {
+    since: Option<Instant>,
+    /// Of this part of the round trip, and the last one; s.
+    least: [f64; 2],
+}
+
+impl Near {
+    /// A sample of a queue; `part_secs` of time are remembered at least, and twice as much at most.
+    fn add(&mut self, now: Instant, queue: f64, part_secs: f64) {
+        let since = *self.since.get_or_insert(now);
+        let elapsed = now.saturating_duration_since(since).as_secs_f64();
+        if elapsed < part_secs && elapsed > 0.0 {
+            self.least[0] = self.least[0].min(queue);
+            return;
+        }
+        let last = match elapsed < 2.0 * part_secs {
+            true => self.least[0],
+            false => f64::INFINITY,
+        };
+        self.least = [queue, last];
+        self.since = Some(now);
+    }
+
+    /// 0 before the first sample.
+    fn get(&self) -> f64 {
+        self.least[0].min(self.least[1])
+    }
 }
 
 /// A round trip that ended.
@@ -84,6 +123,9 @@ impl Judge {
         if let Some(rtt) = seen.rtt.filter(|_| min_rtt.is_finite()) {
             self.queue = self.queue.max(rtt - min_rtt);
             self.longest[0] = self.longest[0].max(rtt - min_rtt);
+            self.near.add(seen.now, rtt - min_rtt, min_rtt / 8.0);
+            let near = self.near.get();
+            self.standing = [self.standing[0].min(near), self.standing[1].max(near)];
         }
         self.last = Round {
             lost: self.lost,
@@ -98,21 +140,58 @@ impl Judge {
         if !started {
             return;
         }
-        let most = LEAST_QUEUE_SECS.max(self.longest_queue() / 4.0);
+        let most = LEAST_QUEUE_SECS.max((self.longest_queue() / 4.0).min(NO_QUEUE_SECS));
         let sent = self.lost + self.acked;
-        if self.cruised && self.queue < most && self.longest_queue() >= SHOWN_QUEUE_SECS {
+        if self.cruised && self.standing[1] < most && self.longest_queue() >= SHOWN_QUEUE_SECS {
             let keep = (1.0 - sent / MEMORY_PACKETS).max(0.0);
             self.noise_lost = keep * self.noise_lost + self.lost;
             self.noise_sent = keep * self.noise_sent + sent;
         }
         self.lossy = self.lost > 0.0;
         (self.lost, self.acked, self.ranges, self.queue) = (0.0, 0.0, 0, 0.0);
+        self.lost_queued = 0.0;
+        self.standing = [f64::INFINITY, 0.0];
         self.cruised = true;
     }
 
     pub fn on_loss(&mut self, packets: f64) {
         self.lost += packets;
         self.ranges += 1;
+        if self.sees_queue() {
+            self.lost_queued += packets;
+        }
+    }
+
+    /// The queue from which on losses are its making, s: half of the longest, within 2 and 4 ms.
+    fn queue_of_rivals(&self) -> f64 {
+        (self.longest_queue() / 2.0).clamp(SHOWN_QUEUE_SECS, 2.0 * SHOWN_QUEUE_SECS)
+    }
+
+    /// Whether there is one now.
+    pub fn sees_queue(&self) -> bool {
+        self.near.get() >= self.queue_of_rivals()
+    }
+
+    /// The least queue that the last ACKs show, s.
+    pub fn queue_now(&self) -> f64 {
+        self.near.get()
+    }
+
+    /// Another path of the connection acts: a queue may be its.
+    pub fn spoil(&mut self) {
+        self.standing[0] = 0.0;
+    }
+
+    /// Whether the round trip that this ACK ends was all in Cruise, and never without a queue.
+    pub fn cruised_with_queue(&self) -> bool {
+        let least = self.standing[0];
+        self.cruised && least.is_finite() && least >= self.queue_of_rivals()
+    }
+
+    /// Whether more was lost with a queue, of so many packets, than the path loses anyway.
+    pub fn gives_way(&self, rules: &Rules, packets: f64) -> bool {
+        let p0 = self.p0(rules.noise);
+        self.lost_queued > p0 * packets + 3.0 * (p0 * (1.0 - p0) * packets).sqrt()
     }
 
     fn longest_queue(&self) -> f64 {

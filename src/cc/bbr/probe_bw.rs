@@ -242,7 +242,10 @@ impl Engine {
     /// Inflight(max_bw, 1.0).
     fn target_of_max(&self, mss: f64) -> f64 {
         match self.min_rtt.secs.is_finite() {
-            true => self.quantized(self.max_bw.get() * self.min_rtt.secs, mss),
+            true => {
+                let bw = self.max_bw.get() * (1.0 - self.orders.less);
+                self.quantized(bw * self.min_rtt.secs, mss)
+            }
             false => self.target(1.0, mss),
         }
     }

@@ -11,7 +11,7 @@ use crate::registry::Rtt;
 
 const MSS: f64 = 1000.0;
 const RTT: Duration = Duration::from_millis(100);
-const DRAFT: &str = "losses=counted,look=off,regrow=off,probe-rtt=always";
+const DRAFT: &str = "losses=counted,look=off,regrow=off,probe-rtt=always,compete=off";
 
 /// An engine, and what the path has done so far.
 struct Bench {
@@ -71,6 +71,7 @@ impl Bench {
         };
         let seen = Seen {
             now: self.now,
+            sent: self.now - self.rtt,
             mss: MSS,
             acked,
             in_flight,
@@ -523,4 +524,159 @@ fn a_rate_that_was_taken_back_does_not_return_with_what_was_in_flight() {
     assert_eq!(bench.engine.max_bw(), 0.5 * before);
     bench.round(1000.0, Special::default());
     assert!(bench.engine.max_bw() > 0.9 * before);
+}
+
+/// In Cruise with a queue of 20 ms that goes on, which makes a rival; the wait is long.
+fn beside_a_rival(list: &str) -> Bench {
+    let list = format!("wait=10s,look=off,{list}");
+    let mut bench = Bench::cruising(list.trim_end_matches(','));
+    bench.rtt = RTT + Duration::from_millis(20);
+    bench.rounds(5, 1000.0);
+    assert_eq!(bench.engine.phase, Phase::Cruise);
+    bench
+}
+
+#[test]
+fn a_loss_with_a_rivals_queue_cuts_what_may_be_in_flight() {
+    let mut bench = beside_a_rival("keep=0.5");
+    bench.engine.peak = [100.0 * MSS, 90.0 * MSS];
+    // 0.1 % of 70 packets are 0.07, and three deviations 0.79: one loss is more.
+    bench.lose(1, 70);
+    close(bench.engine.rival.window, 50.0 * MSS);
+    // What left before is of the same event.
+    bench.lose(5, 70);
+    close(bench.engine.rival.window, 50.0 * MSS);
+    // An ACK of what left before does not let it grow, and the window heeds it.
+    bench.now -= bench.rtt;
+    bench.round(1000.0, Special::default());
+    close(bench.engine.cwnd, 50.0 * MSS);
+}
+
+#[test]
+fn the_virtual_window_grows_by_packets_in_a_round_trip() {
+    let mut bench = beside_a_rival("grow=0.6,keep=0.5");
+    bench.engine.peak = [100.0 * MSS, 0.0];
+    bench.lose(1, 70);
+    bench.now += Duration::from_millis(1);
+    bench.round(100.0, Special::default());
+    // 12 packets are acked of a window of 50: 0.6 * 12/50 of a packet.
+    close(bench.engine.rival.window, (50.0 + 0.6 * 12.0 / 50.0) * MSS);
+    // Of a group of which it has a quarter, a quarter.
+    bench.engine.orders.others_share = 0.75;
+    let before = bench.engine.rival.window;
+    bench.round(100.0, Special::default());
+    let step = 0.25 * 0.6 * 12.0 * MSS * MSS / before;
+    close(bench.engine.rival.window, before + step);
+}
+
+#[test]
+fn losses_without_a_rivals_queue_cut_nothing() {
+    // No queue; a queue that is there only while another path of the connection acts; not wanted.
+    let mut alone = Bench::cruising("");
+    alone.rounds(3, 1000.0);
+    alone.lose(3, 100);
+    assert!(alone.engine.rival.window.is_infinite());
+    let mut ours = Bench::cruising("wait=10s,look=off");
+    ours.engine.orders.others_act = true;
+    ours.rtt = RTT + Duration::from_millis(20);
+    ours.rounds(5, 1000.0);
+    ours.lose(3, 100);
+    assert!(ours.engine.rival.window.is_infinite());
+    let mut off = beside_a_rival("compete=off");
+    off.lose(3, 100);
+    assert!(off.engine.rival.window.is_infinite());
+    // A queue of more than three round trips: twice the BDP is little there.
+    let mut deep = beside_a_rival("");
+    deep.rtt = 4 * RTT + Duration::from_millis(1);
+    deep.rounds(3, 1000.0);
+    deep.lose(3, 100);
+    assert!(deep.engine.rival.window.is_infinite());
+}
+
+#[test]
+fn a_rival_is_forgotten_three_seconds_after_its_queue() {
+    let mut bench = beside_a_rival("");
+    bench.lose(1, 70);
+    assert!(bench.engine.rival.window.is_finite());
+    bench.rtt = RTT;
+    bench.rounds(25, 300.0);
+    assert!(bench.engine.rival.window.is_finite());
+    bench.rounds(10, 300.0);
+    assert!(bench.engine.rival.window.is_infinite());
+}
+
+#[test]
+fn one_cubic_is_cut_by_its_own_beta() {
+    let mut bench = beside_a_rival("compete=one-cubic,keep=0.5");
+    bench.engine.peak = [100.0 * MSS, 0.0];
+    bench.lose(1, 70);
+    close(bench.engine.rival.window, 70.0 * MSS);
+}
+
+#[test]
+fn as_many_losses_as_the_path_has_anyway_are_not_a_rivals() {
+    let mut judge = Judge::default();
+    let rules = Rules::new(&settings(&ENTRY, ""));
+    // p0 = 0.001: of 75 packets 0.075 + 3 sqrt(0.0749) = 0.896, of 100 0.1 + 3 sqrt(0.0999) = 1.048.
+    assert!(!judge.gives_way(&rules, 75.0));
+    let mut bench = Bench::new("");
+    bench.rtt = RTT + Duration::from_millis(20);
+    let ack = |bench: &Bench, rtt: f64| Seen {
+        now: bench.now,
+        sent: bench.now,
+        mss: MSS,
+        acked: MSS,
+        in_flight: 0.0,
+        rtt: Some(rtt),
+        sample: RateSample::default(),
+        rate: None,
+        limited: false,
+        cwnd_limited: true,
+    };
+    for _ in 0..3 {
+        bench.now += RTT;
+        judge.on_ack(&ack(&bench, 0.12), 0.1, true);
+    }
+    judge.on_loss(1.0);
+    assert!(judge.gives_way(&rules, 75.0));
+    assert!(!judge.gives_way(&rules, 100.0));
+    // Half of 20 ms is more than the 4 ms that are a queue, 3 ms are none.
+    for (queue, sees) in [(0.0041, true), (0.003, false)] {
+        for _ in 0..3 {
+            bench.now += RTT;
+            judge.on_ack(&ack(&bench, 0.1 + queue), 0.1, true);
+        }
+        assert_eq!(judge.sees_queue(), sees, "{queue}");
+    }
+}
+
+#[test]
+fn one_late_packet_is_no_queue() {
+    let mut judge = Judge::default();
+    let mut now = Instant::now();
+    let mut see = |judge: &mut Judge, rtt: f64| {
+        now += Duration::from_millis(5);
+        let seen = Seen {
+            now,
+            sent: now,
+            mss: MSS,
+            acked: MSS,
+            in_flight: 0.0,
+            rtt: Some(rtt),
+            sample: RateSample::default(),
+            rate: None,
+            limited: false,
+            cwnd_limited: true,
+        };
+        judge.on_ack(&seen, 0.1, true);
+    };
+    // The least of the last 12.5 to 25 ms counts.
+    for rtt in [0.1, 0.11, 0.11, 0.1, 0.13] {
+        see(&mut judge, rtt);
+    }
+    close(judge.queue_now(), 0.0);
+    for _ in 0..6 {
+        see(&mut judge, 0.11);
+    }
+    close(judge.queue_now(), 0.01);
 }
