@@ -71,7 +71,7 @@ pub struct Judge {
 }
 
 /// The least queue of late: a single packet may be late for other reasons.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Near {
     since: Option<Instant>,
     /// Of this part of the round trip, and the last one; s.

@@ -40,7 +40,7 @@ pub enum Law {
 }
 
 /// The rival of a path, and the virtual window.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Rival {
     /// When a queue was seen last that is not the path's own.
     seen: Option<Instant>,
