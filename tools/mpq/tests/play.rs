@@ -129,7 +129,7 @@ fn a_session_plays_in_real_time_over_two_paths() {
             assert!(!path[name].is_null(), "{name}");
         }
         let samples = path["samples"].as_array().unwrap();
-        assert!(samples.len() > 20, "one every 100 ms");
+        common::assert_sampled(samples);
         assert_eq!(samples.last().unwrap()[1], path["recv_bytes"]);
     }
     // stderr is a pipe: a line every five seconds, and the summary.
@@ -141,10 +141,10 @@ fn a_session_plays_in_real_time_over_two_paths() {
 #[test]
 fn a_waiting_player_keeps_the_connection() {
     let (dirs, _) = dirs(1);
-    dash::write(&dirs.www, SECONDS);
-    // All is fetched at once; then 5 seconds of silence follow, and either
+    dash::write(&dirs.www, 2 * SECONDS);
+    // All is fetched at once; then 11 seconds of silence follow, and either
     // side's timeout alone would end the connection.
-    for (server_ms, client_ms) in [("30000", "1500"), ("1500", "30000")] {
+    for (server_ms, client_ms) in [("30000", "4000"), ("4000", "30000")] {
         let server = Server::start(&dirs.www, &["--idle-timeout", server_ms]);
         let output = run(dirs
             .command(
@@ -162,7 +162,7 @@ fn a_waiting_player_keeps_the_connection() {
         // Samples end when the connection does.
         let samples = report["paths"][0]["samples"].as_array().unwrap();
         let last_ms = samples.last().unwrap()[0].as_u64().unwrap();
-        assert!(last_ms > 5_000, "gone after {last_ms} ms");
+        assert!(last_ms > 11_000, "gone after {last_ms} ms");
     }
 }
 
@@ -296,32 +296,6 @@ fn a_segment_that_never_comes_right_ends_the_session() {
 }
 
 #[test]
-fn a_segment_that_comes_late_is_tried_again() {
-    let (dirs, server) = movie();
-    let name = dirs.www.join(format!("seg-{}-3.m4s", dash::LADDER_BPS[0]));
-    let content = std::fs::read(&name).unwrap();
-    std::fs::remove_file(&name).unwrap();
-    let child = dirs
-        .command("play", &["--no-verify", "--abr", "fixed:0", "-v"])
-        .arg("--json=run.json")
-        .arg(server.url("movie.mpd"))
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // Attempts follow after 0.5 s and 1 s more.
-    server.until_answered("404", 1);
-    std::fs::write(&name, content).unwrap();
-    let output = common::finish(child);
-    assert_eq!(code(&output), 0, "{}", stderr(&output));
-    assert!(stderr(&output).contains("404"), "{}", stderr(&output));
-    let report = json(&dirs, "run.json");
-    assert_eq!(
-        report["segments"].as_array().unwrap().len(),
-        SECONDS as usize
-    );
-}
-
-#[test]
 fn an_interrupted_session_reports_what_it_played() {
     let (dirs, server) = movie();
     let answers = || {
@@ -354,14 +328,17 @@ fn an_interrupted_session_reports_what_it_played() {
 #[test]
 fn a_server_that_dies_ends_the_session() {
     let (dirs, mut server) = movie();
-    let child = dirs
+    let mut child = dirs
         .command("play", &["--no-verify", "--idle-timeout", "1500"])
         .args(["--buffer-goal", "1", "--buffer-goal-at-top", "1"])
         .arg(server.url("movie.mpd"))
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    server.until_answered("GET /seg-", 2);
+    // Where it times out before, the end is the same.
+    until("it plays", || {
+        server.log().matches("GET /seg-").count() >= 2 || child.try_wait().unwrap().is_some()
+    });
     server.child.kill().unwrap();
     until("the server ends", || {
         server.child.try_wait().unwrap().is_some()

@@ -4,7 +4,9 @@ mod common;
 
 use std::net::TcpListener;
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
+use std::sync::Arc;
 
 use serde_json::json;
 use serde_json::Value;
@@ -81,7 +83,7 @@ fn a_session_over_tcp_says_what_one_over_quic_does() {
     assert_eq!(path["peer"], origin.address.to_string());
     assert!(path["recv_bytes"].as_u64().unwrap() > body_bytes(&tcp));
     let samples = path["samples"].as_array().unwrap();
-    assert!(samples.len() > 10, "one every 100 ms");
+    common::assert_sampled(samples);
     assert_eq!(samples.last().unwrap()[1], path["recv_bytes"]);
 
     // MPD, init and segments of both tracks, all on one connection, and each tells of the playback.
@@ -92,6 +94,29 @@ fn a_session_over_tcp_says_what_one_over_quic_does() {
     assert!(requests
         .iter()
         .all(|asked| asked.fields.contains_key("cmcd-session")));
+}
+
+#[test]
+fn a_segment_that_comes_late_is_tried_again() {
+    let dirs = movie();
+    let files = Asked::default().files(&dirs.www, None);
+    let late = format!("/seg-{}-3.m4s", dash::LADDER_BPS[0]);
+    let is_late = Arc::new(AtomicBool::new(true));
+    let origin = Origin::start(listener(), H2, move |request| {
+        let is_it = request.uri().path() == late;
+        let mut response = files(request);
+        if is_it && is_late.swap(false, Ordering::SeqCst) {
+            *response.status_mut() = hyper::StatusCode::NOT_FOUND;
+        }
+        response
+    });
+    let args = ["--transport", "tcp", "--abr", "fixed:0", "-v"];
+    let output = play(&dirs, &origin, &args);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(stderr(&output).contains("404"), "{}", stderr(&output));
+    let report = report_of(&dirs, "run.json");
+    let segments = report["segments"].as_array().unwrap();
+    assert_eq!(segments.len(), SECONDS as usize);
 }
 
 #[test]

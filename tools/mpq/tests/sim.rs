@@ -8,10 +8,9 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 use std::process::Output;
-use std::time::Duration;
-use std::time::Instant;
 
 use common::signal;
+use common::until;
 use common::wait;
 
 const SCENARIO: &str = r#"question = "Is 1 MB there within two seconds?"
@@ -252,7 +251,6 @@ fn the_manifest_says_what_made_a_run() {
 #[test]
 fn an_interrupted_sweep_goes_on_to_the_same_results() {
     let folder = tempfile::tempdir().unwrap();
-    // Seven more runs after the first one: long enough for a signal to find one of them under way.
     let text = SCENARIO
         .replace("duration = \"20 s\"", "duration = \"20 s\"\nseeds = [1, 2]")
         .replace("\"1 MB\"", "\"12 MB\"")
@@ -261,21 +259,38 @@ fn an_interrupted_sweep_goes_on_to_the_same_results() {
     let whole = sim(folder.path(), &text, &["--out", "whole", "--jobs", "1"]);
     assert_eq!(whole.status.code(), Some(0), "{}", said(&whole));
 
-    let mut child = Command::new(env!("CARGO_BIN_EXE_mpq"))
-        .current_dir(folder.path())
-        .args(["sim", "x.toml", "--out", "parts", "--jobs", "1", "--quiet"])
-        .spawn()
-        .unwrap();
-    let first = folder
-        .path()
-        .join("parts/runs/cc=cubic/seed-1/summary.json");
-    let limit = Instant::now() + Duration::from_secs(120);
-    while !first.exists() {
-        assert!(Instant::now() < limit, "the first run does not end");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let runs = folder.path().join("parts/runs");
+    let is_done = |cc: &str, seed: u32| {
+        let run = runs.join(format!("cc={cc}/seed-{seed}"));
+        run.join("summary.json").exists()
+    };
+    let mut child = loop {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_mpq"))
+            .current_dir(folder.path())
+            .args(["sim", "x.toml", "--out", "parts", "--jobs", "1", "--quiet"])
+            .spawn()
+            .unwrap();
+        until("the first run ends", || is_done("cubic", 1));
+        // It stands still when the signal comes, and has something left to do.
+        signal(&child, "STOP");
+        let state = format!("/proc/{}/stat", child.id());
+        until("it stands", || {
+            let state = fs::read_to_string(&state).unwrap();
+            let (_, state) = state.rsplit_once(") ").unwrap();
+            state.starts_with(['T', 'Z'])
+        });
+        let all = ["cubic", "reno", "vegas", "hybla"];
+        if !all.iter().all(|cc| is_done(cc, 1) && is_done(cc, 2)) {
+            break child;
+        }
+        signal(&child, "CONT");
+        wait(&mut child);
+        fs::remove_dir_all(folder.path().join("parts")).unwrap();
+    };
     signal(&child, "INT");
+    signal(&child, "CONT");
     assert_eq!(wait(&mut child), 130);
+    let first = runs.join("cc=cubic/seed-1/summary.json");
     let written = fs::read(&first).unwrap();
     let summary = fs::read_to_string(folder.path().join("parts/summary.json")).unwrap();
     let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();

@@ -159,8 +159,8 @@ http {{
         self.wait_for(lambda: pid.exists() and pid.read_text() and len(self.workers()) == self.configured_workers(),
                       "nginx did not start")
 
-    def wait_for(self, condition, why: str, seconds: float = LIMIT_SECONDS) -> None:
-        end = time.monotonic() + seconds
+    def wait_for(self, condition, why: str) -> None:
+        end = time.monotonic() + LIMIT_SECONDS
         while not condition():
             assert self.daemon or self.master is None or self.master.poll() is None, self.errors()
             assert time.monotonic() < end, f"{why}\n{self.errors()}"
@@ -291,6 +291,16 @@ class Mpq:
         )
         assert run.returncode == 0, run.stderr
         return out.read_bytes(), json.loads(report.read_text())
+
+
+@pytest.fixture
+def held(base):
+    """A response that ends when it is let go."""
+    # It needs LIMIT_SECONDS.
+    from upstream import Held
+    made = Held(base / "held.sock")
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -58,9 +58,9 @@ class Client(QuicConnectionProtocol):
         self.transmit()
         return await self.waiters[stream]
 
-    async def begin(self, path: str) -> int:
+    async def begin(self, path: str, **request) -> int:
         """Send a request, and wait for the first bytes of its response; returns the stream."""
-        stream = self.start(path)
+        stream = self.start(path, **request)
         self.transmit()
         while not self.responses[stream].body:
             await asyncio.sleep(0.01)

@@ -12,6 +12,7 @@ from aioquic.h3.connection import H3_ALPN, H3Connection
 from aioquic.h3.events import DataReceived, HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
+from aioquic.quic.events import StreamReset
 
 import h3
 from conftest import LIMIT_SECONDS
@@ -116,7 +117,7 @@ class RawClient:
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.bind((host, 0))
         self.socket.setblocking(False)
-        self.status, self.headers, self.body, self.ended = 0, {}, b"", False
+        self.status, self.headers, self.body, self.ended, self.was_reset = 0, {}, b"", False, False
         self.quic.connect(self.peer, now=time.monotonic())
         self.transmit()
 
@@ -137,6 +138,7 @@ class RawClient:
         if timer is not None and timer <= time.monotonic():
             self.quic.handle_timer(now=time.monotonic())
         while event := self.quic.next_event():
+            self.was_reset = self.was_reset or isinstance(event, StreamReset)
             for item in self.http.handle_event(event):
                 if isinstance(item, HeadersReceived):
                     # Trailers come the same way.
@@ -158,17 +160,31 @@ class RawClient:
         self.socket.close()
 
 
-def drive(clients: list[RawClient], done, seconds: float | None = None) -> None:
-    """Run all until done(client) holds for each, or the time is over; without a time, that is a hang after
-    LIMIT_SECONDS."""
-    end = time.monotonic() + (LIMIT_SECONDS if seconds is None else seconds)
+def drive(clients: list[RawClient], done) -> None:
+    """Run all until done(client) holds for each."""
+    end = time.monotonic() + LIMIT_SECONDS
     while waiting := [client for client in clients if not done(client)]:
-        if time.monotonic() > end:
-            assert seconds is not None, f"{len(waiting)} of {len(clients)} clients hang"
-            return
+        assert time.monotonic() < end, f"{len(waiting)} of {len(clients)} clients hang"
         for client in waiting:
             client.step()
         time.sleep(0.001)
+
+
+def pause(clients: list[RawClient], seconds: float) -> None:
+    """Run all for so long at least, for what time alone brings about."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for client in clients:
+            client.step()
+        time.sleep(0.001)
+
+
+def until_quiet(clients: list[RawClient]) -> None:
+    """Run all until they have acknowledged what has come: who has not, is not idle to the server."""
+    for client in clients:
+        client.step()
+    drive(clients, lambda client: client.quic._close_event or all(
+        space.ack_at is None for space in client.quic._spaces.values()))
 
 
 def datagrams(seed: int, count: int):

@@ -44,11 +44,11 @@ class OnceClient(RawClient):
         self.held = []
 
 
-def fetch_once(nginx, client: RawClient, path: str = "/hello.txt", seconds: float = 30) -> None:
+def fetch_once(nginx, client: RawClient, path: str = "/hello.txt") -> None:
     """A request whose answer must come."""
     client.status, client.body, client.ended = 0, b"", False
     client.request(path)
-    drive([client], lambda c: c.ended, seconds)
+    drive([client], lambda c: c.ended)
     assert client.status == 200, nginx.errors()
 
 

@@ -1,6 +1,7 @@
 """What a worker holds for clients that do not read: quic_send_budget."""
 import pytest
 
+from conftest import LIMIT_SECONDS
 from hostile import RawClient, drive, loud_lines, metric
 
 BUDGET = 2 << 20
@@ -12,7 +13,7 @@ def stuck(nginx, clients: int, taken: int = 50_000) -> list[RawClient]:
     for client in made:
         for _ in range(4):
             client.request("/8m.bin")
-    drive(made, lambda client: len(client.body) > taken, 60)
+    drive(made, lambda client: len(client.body) > taken)
     return made
 
 
@@ -39,6 +40,27 @@ def test_within_the_budget(make_nginx, mpq):
         client.transmit()
     # Only the answer with the figure.
     nginx.wait_for(lambda: held(nginx) < 65536, "closed connections hold data")
+    assert loud_lines(nginx) == []
+
+
+def test_slow_readers_come_to_the_end(make_nginx):
+    """Each is heard of when it is its turn only. All go on, together they stay within the budget, and each file is
+    whole."""
+    # Waiting for a turn is no reason to end a connection.
+    nginx = make_nginx(server="send_timeout 1h;", http=f"keepalive_timeout 1h; quic_send_budget {BUDGET};")
+    body = (nginx.content / "www/1m.bin").read_bytes()
+    clients = [RawClient(nginx.port, max_data=1 << 26, max_stream_data=1 << 26, idle_timeout=10 * LIMIT_SECONDS)
+               for _ in range(40)]
+    for client in clients:
+        client.request("/1m.bin")
+    most, turn = 0, 100_000
+    for wanted in range(turn, len(body) + 1, turn):
+        for client in clients:
+            drive([client], lambda client: len(client.body) >= wanted)
+        most = max(most, held(nginx))
+    assert BUDGET / 3 < most <= BUDGET + 4096 * (len(clients) + 2)
+    drive(clients, lambda client: client.ended)
+    assert all(client.status == 200 and client.body == body for client in clients)
     assert loud_lines(nginx) == []
 
 

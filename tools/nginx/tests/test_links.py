@@ -1,7 +1,6 @@
 """Addresses that come and go under a running nginx, in a network namespace of its own. That takes root."""
 import os
 import subprocess
-import time
 
 import pytest
 
@@ -44,8 +43,8 @@ class Namespaced(conftest.Nginx):
         self.master = subprocess.Popen([*enter, conftest.NGINX, "-p", self.directory, "-c", self.config],
                                        stderr=self.stderr, env=conftest.ENVIRONMENT)
         pid = self.directory / "nginx.pid"
+        # Workers get their title when they are ready to serve.
         self.wait_for(lambda: pid.exists() and pid.read_text() and self.workers(), "nginx did not start")
-        time.sleep(0.2)
 
 
 @pytest.fixture
@@ -56,7 +55,7 @@ def served(base, content, namespace):
     directory.chmod(0o755)
     server = Namespaced(directory, content, 4433)
     server.write(listen=["{port} quic reuseport", "[::]:{port} quic reuseport"],
-                 server="quic_multipath on; quic_gso on;", location="limit_rate 4m; limit_rate_after 1m;")
+                 server="quic_multipath on; quic_gso on;", location="limit_rate 40k; limit_rate_after 2m;")
     server.start(namespace.enter)
     try:
         yield server
@@ -66,7 +65,7 @@ def served(base, content, namespace):
 
 
 def download(mpq, namespace, host, *paths):
-    """A download of 8 MB, under way; some two seconds."""
+    """A download of 8 MB, under way; it takes 150 s."""
     return subprocess.Popen(
         [*namespace.enter, mpq.binary, "get", "-q", "--no-verify", f"--json={mpq.directory}/report.json",
          "-o", mpq.directory / "download", *(f"--path={path}" for path in paths), f"https://{host}:4433/8m.bin"],

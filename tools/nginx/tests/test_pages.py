@@ -125,16 +125,14 @@ def test_resets(nginx):
 
 
 def test_cancelled_by_reset_alone(make_nginx):
-    nginx = make_nginx(server="limit_rate 50k;")
+    # Longer than is waited for below.
+    nginx = make_nginx(server="limit_rate 20k;")
 
     async def conversation():
         async with h3.connection(nginx.port) as client:
-            stream = client.start("/8m.bin", end=False)
-            client.transmit()
-            await asyncio.sleep(0.3)
+            stream = await client.begin("/8m.bin", end=False)
             client.quic.reset_stream(stream, 0x10c)
             client.transmit()
-            await asyncio.sleep(0.3)
             return await client.request("/hello.txt")
     assert h3.run(conversation()).status == 200
     nginx.wait_for(lambda: any("/8m.bin" in line for line in nginx.access()), "still sending")

@@ -1,12 +1,12 @@
 """$remote_addr, and all that goes by it, follows a client that moves, once it has shown that it is there.
 
 As with nginx's own QUIC, the request that moves with the client still counts as of the address before."""
-import asyncio
-
 import pytest
 
 import h3
 import hostile
+from test_handover import status
+from upstream import Download
 
 SHOW = "location = /who { add_header x-addr $remote_addr; add_header x-port $remote_port; return 200; }"
 FIRST, SECOND = "127.0.0.1", "127.0.0.5"
@@ -76,23 +76,22 @@ def test_request_rate(make_nginx):
     assert h3.run(conversation()) == [200, 429, 200, 429]
 
 
-def test_a_request_under_way_keeps_its_address(make_nginx):
+def test_a_request_under_way_keeps_its_address(make_nginx, held):
     nginx = make_nginx(start=False)
     nginx.write(http="log_format who '$uri $remote_addr';",
-                server=f"access_log {nginx.directory}/logs/who.log who; {SHOW}", location="limit_rate 400k;")
+                server=f"access_log {nginx.directory}/logs/who.log who; {SHOW} {held.location}")
     nginx.start()
 
     async def conversation():
         async with h3.connection(nginx.port) as client:
-            stream = client.start("/1m.bin")
-            client.transmit()
-            await asyncio.sleep(0.3)
+            stream = await client.begin("/held")
             await h3.rebind(client, SECOND)
             await client.request("/hello.txt")
             after = await client.request("/who")
-            return after.headers["x-addr"], len((await client.waiters[stream]).body)
-    assert h3.run(conversation()) == (SECOND, 1_000_000)
-    assert f"/1m.bin {FIRST}" in (nginx.directory / "logs/who.log").read_text().splitlines()
+            held.let_go()
+            return after.headers["x-addr"], (await client.waiters[stream]).body
+    assert h3.run(conversation()) == (SECOND, held.BODY)
+    assert f"/held {FIRST}" in (nginx.directory / "logs/who.log").read_text().splitlines()
 
 
 def test_a_forged_address_opens_nothing(make_nginx):
@@ -101,7 +100,7 @@ def test_a_forged_address_opens_nothing(make_nginx):
     nginx = make_nginx(server=f"location = /inside {{ allow {SECOND}; deny all; try_files /hello.txt =404; }} {SHOW}")
     client = hostile.RawClient(nginx.port)
     client.request("/who")
-    hostile.drive([client], lambda client: client.ended, 20)
+    hostile.drive([client], lambda client: client.ended)
     assert client.status == 200
     # As if from an address that the client does not own: nothing that is sent there comes back.
     with hostile.socket.socket(hostile.socket.AF_INET, hostile.socket.SOCK_DGRAM) as forged:
@@ -114,13 +113,14 @@ def test_a_forged_address_opens_nothing(make_nginx):
     assert [line.split()[2] for line in nginx.access() if "/inside" in line] == ["403"] * 3
 
 
-def test_several_paths_keep_the_address(make_nginx, mpq):
+def test_several_paths_keep_the_address(make_nginx, mpq, held):
     """With multipath, a second path is no migration."""
     nginx = make_nginx(start=False)
     nginx.write(http="log_format who '$uri $remote_addr $quic_paths';",
-                server=f"quic_multipath on; access_log {nginx.directory}/logs/who.log who;",
-                location="limit_rate 8m;")
+                server=f"quic_multipath on; access_log {nginx.directory}/logs/who.log who; {held.location}")
     nginx.start()
-    body, report = mpq.get(f"https://127.0.0.1:{nginx.port}/8m.bin", paths=(FIRST, SECOND))
-    assert len(body) == 8_000_000 and len(report["paths"]) == 2
-    assert (nginx.directory / "logs/who.log").read_text().split() == ["/8m.bin", FIRST, "2"]
+    download = Download(mpq, nginx, held, FIRST, SECOND)
+    nginx.wait_for(lambda: max(len(c["paths"]) for c in status(nginx)["connections"]) == 2, "no second path")
+    assert download.is_whole() and len(download.report["paths"]) == 2
+    lines = (nginx.directory / "logs/who.log").read_text().splitlines()
+    assert [line for line in lines if "/status" not in line] == [f"/held {FIRST} 2"]

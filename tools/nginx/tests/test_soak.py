@@ -11,14 +11,13 @@ import time
 from collections import Counter
 
 import hostile
+from conftest import LIMIT_SECONDS
 
 CONNECTIONS = int(os.environ.get("SOAK_CONNECTIONS", 4000))
 PROCESSES = int(os.environ.get("SOAK_PROCESSES", 2))
 # For each process: connections that nginx still has, and those among them that are under way. Few enough that on a slow
 # machine too each is over long before nginx's timeouts.
 AT_ONCE, ACTIVE = 200, 16
-# A connection that takes longer has failed; a whole one takes some ms.
-LIMIT_S = 60
 # nginx's timeouts here, and a little more.
 TIMEOUT_S, SILENT_S = 10, 12
 # Resident memory, from the second tenth to the last: judged if it is set, since it takes tens of thousands of connections
@@ -58,7 +57,7 @@ def clients(port, count, at_once, seed, progress):
         kept = []
         for client, stage, began in running:
             client.step()
-            if advance(client, stage, choice) or time.monotonic() - began > LIMIT_S:
+            if advance(client, stage, choice) or time.monotonic() - began > LIMIT_SECONDS:
                 answered[stage] += client.status == 200
                 client.vanish()
                 silent.append(time.monotonic() + (SILENT_S if "closed" not in stage and stage != "whole" else 0))
@@ -169,7 +168,7 @@ def test_memory_stays_flat(make_nginx):
             process.kill()
             process.join()
 
-    nginx.wait_for(lambda: hostile.metric(nginx, "nginx_quic_connections") <= 1, "connections are left over", 60)
+    nginx.wait_for(lambda: hostile.metric(nginx, "nginx_quic_connections") <= 1, "connections are left over")
     left = hostile.heap_kb(nginx) - before
     # The first tenth warms up.
     first, last = statistics.median(samples[2:4]), statistics.median(samples[-2:])

@@ -244,13 +244,16 @@ def test_stateless_reset(nginx):
 
 
 def test_keepalive_timeout(make_nginx):
-    nginx = make_nginx(http="keepalive_timeout 1s;")
+    quick, patient = (make_nginx(http=f"keepalive_timeout {time};") for time in ("1s", "1h"))
 
     async def conversation():
-        async with h3.connection(nginx.port, idle_timeout=2 * LIMIT_SECONDS) as client:
-            await client.request("/hello.txt")
-            # Before the default of 75 s is over.
-            await asyncio.wait_for(client.wait_closed(), 60)
+        async with h3.connection(patient.port, idle_timeout=2 * LIMIT_SECONDS) as longer, \
+                h3.connection(quick.port, idle_timeout=2 * LIMIT_SECONDS) as client:
+            for each in (longer, client):
+                await each.request("/hello.txt")
+            await client.wait_closed()
+            # What began to be idle before is not closed by anything else.
+            assert (await longer.request("/hello.txt")).status == 200
     h3.run(conversation())
 
 

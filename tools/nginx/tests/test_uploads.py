@@ -2,7 +2,6 @@
 import collections
 import http.server
 import re
-import socketserver
 import threading
 import time
 
@@ -10,42 +9,35 @@ import pytest
 
 import h3
 import hostile
+from upstream import Server
 
 BODY = bytes(range(256)) * 4096 * 8     # 8 MiB
 
 
-class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    daemon_threads = True
-    # A Unix socket refuses who does not fit.
-    request_queue_size = 64
-
-
 class Upstream:
-    """An HTTP/1.1 server at a Unix socket that reads bodies, at most so many octets a second.
+    """An HTTP/1.1 server that reads bodies; no more than `at_first` octets of each until `go` is set."""
 
-    What waits in the kernel for a TCP peer depends on the machine: net.ipv4.tcp_wmem and tcp_rmem allow for megabytes,
-    here 37 MB. A Unix socket holds net.core.wmem_default at most."""
-
-    def __init__(self, path, octets_per_second: float = float("inf")):
+    def __init__(self, path, at_first: float = float("inf")):
         upstream = self
         self.received = 0
         self.whole = []
+        self.go = threading.Event()
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_POST(self):
-                left, began, digest = int(self.headers["content-length"]), time.monotonic(), hostile.hashlib.sha256()
+                length, digest = int(self.headers["content-length"]), hostile.hashlib.sha256()
+                left = length
                 while left:
+                    if length - left >= at_first:
+                        upstream.go.wait()
                     part = self.rfile.read1(min(left, 16384))
                     if not part:
                         return
                     digest.update(part)
                     left -= len(part)
                     upstream.received += len(part)
-                    ahead = upstream.received / octets_per_second - (time.monotonic() - began)
-                    if ahead > 0:
-                        time.sleep(ahead)
                 upstream.whole.append(digest.hexdigest())
                 self.send_response(200)
                 self.send_header("content-length", "2")
@@ -55,10 +47,7 @@ class Upstream:
             def log_message(self, *_):
                 pass
         self.path = path
-        self.server = Server(str(path), Handler)
-        # For workers of another user.
-        path.chmod(0o666)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.server = Server(path, Handler)
 
 
 @pytest.fixture
@@ -70,9 +59,8 @@ def upstream(base):
         return made[-1]
     yield make
     for item in made:
-        item.server.shutdown()
-        item.server.server_close()
-        item.path.unlink()
+        item.go.set()
+        item.server.close()
 
 
 def proxied(upstream, buffering: str) -> str:
@@ -110,7 +98,7 @@ class FarClient(hostile.RawClient):
 def granted(nginx, size: int) -> int:
     """The largest window that a client sees while it uploads: what it may send beyond what has been read."""
     client = FarClient(nginx.port)
-    hostile.drive([client], lambda client: client.quic._handshake_complete, 10)
+    hostile.drive([client], lambda client: client.quic._handshake_complete)
     stream = client.quic.get_next_available_stream_id()
     client.http.send_headers(stream, [
         (b":method", b"POST"), (b":scheme", b"https"), (b":authority", b"localhost"), (b":path", b"/upload"),
@@ -124,7 +112,7 @@ def granted(nginx, size: int) -> int:
         if sender is not None:
             largest = max(largest, sender.max_stream_data_remote - sender.sender.highest_offset)
         return client.ended
-    hostile.drive([client], step, 30)
+    hostile.drive([client], step)
     assert client.status == 200
     return largest
 
@@ -146,24 +134,36 @@ def test_window(make_nginx, upstream, directive, low, high):
 
 def test_slow_upstream_holds_back_the_client(make_nginx, upstream):
     """Without buffering, what the upstream has not read is bounded by the window, and others are not held up."""
-    back = upstream(octets_per_second=200_000)
+    back = upstream(at_first=200_000)
     nginx = make_nginx(server="quic_receive_window 256k;" + proxied(back, "off"))
     h3.fetch(nginx.port, "/8m.bin")
     before = hostile.heap_kb(nginx)
     clients = []
     for _ in range(10):
         client = hostile.RawClient(nginx.port)
-        hostile.drive([client], lambda client: client.quic._handshake_complete, 10)
+        hostile.drive([client], lambda client: client.quic._handshake_complete)
         stream = client.quic.get_next_available_stream_id()
         client.http.send_headers(stream, [
             (b":method", b"POST"), (b":scheme", b"https"), (b":authority", b"localhost"), (b":path", b"/upload"),
             (b"content-length", str(len(BODY)).encode())])
         client.http.send_data(stream, BODY, end_stream=True)
         clients.append((client, stream))
-    hostile.drive([client for client, _ in clients], lambda client: False, 5)
-    ahead = sum(client.quic._streams[stream].sender.highest_offset for client, stream in clients) - back.received
+
+    seen = []
+
+    def is_over() -> bool:
+        """Whether the windows are used, and nothing has come of it that nginx answered others."""
+        h3.fetch(nginx.port, "/hello.txt")
+        for client, stream in clients:
+            client.step()
+            sender = client.quic._streams[stream]
+            hostile.drive([client], lambda _: sender.sender.highest_offset == sender.max_stream_data_remote)
+        # What the clients have sent and the upstream has not read.
+        seen.append(sum(client.quic._streams[stream].sender.highest_offset for client, stream in clients) - back.received)
+        return len(seen) >= 5 and len(set(seen[-5:])) == 1
+    nginx.wait_for(is_over, "the clients go on")
     # Each has used its first window, and may have its last one in nginx and what the socket to the upstream holds.
-    assert 10 * 65536 <= ahead < 10 * 600_000, ahead
+    assert 10 * 65536 <= seen[-1] < 10 * 600_000, seen
     # It has a window of each, and what it takes to keep a connection.
     held = hostile.heap_kb(nginx) - before
     assert held < 10 * 500, held

@@ -2,7 +2,6 @@
 import asyncio
 import os
 import signal
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 import h3
 from conftest import LIMIT_SECONDS
 from relay import Relay
+from upstream import Download
 
 
 def metric(nginx, name: str) -> int:
@@ -52,65 +52,42 @@ def test_many_connections_that_change_ports(make_nginx):
     assert h3.run(conversation()) == [1_000_000] * 20
 
 
-# A download at this rate takes 7 s: longer than any machine needs for a reload.
-SLOW = "limit_rate 1m; limit_rate_after 100k;"
-
-
-class Download(threading.Thread):
-    """A slow download in the background, of which something has come."""
-
-    def __init__(self, mpq, nginx, *paths: str):
-        super().__init__()
-        self.call = lambda: mpq.get(f"https://127.0.0.1:{nginx.port}/8m.bin", paths=paths)
-        self.size = None
-        self.start()
-        part = mpq.directory / "download.part"
-        nginx.wait_for(lambda: (part.exists() and part.stat().st_size > 50_000) or not self.is_alive(),
-                       "no download begins")
-        assert self.is_alive(), "the download was over too early"
-
-    def run(self):
-        self.size = len(self.call()[0])
-
-    def whole(self) -> bool:
-        self.join(LIMIT_SECONDS)
-        return self.size == 8_000_000
-
-
 @pytest.mark.parametrize("bpf", ["on", "off"])
-def test_reload_during_a_download(make_nginx, mpq, bpf):
+def test_reload_during_a_download(make_nginx, mpq, held, bpf):
     nginx = make_nginx(main=f"quic_bpf {bpf};", workers=2,
-                       server="quic_multipath on;" + SLOW)
-    download = Download(mpq, nginx, "127.0.0.1", "127.0.0.3")
+                       server="quic_multipath on;" + held.location)
+    download = Download(mpq, nginx, held, "127.0.0.1", "127.0.0.3")
     old = set(nginx.workers())
     nginx.reload()
-    assert old & set(nginx.workers()), "the download was over too early"
+    assert old & set(nginx.workers()), "the download does not keep its worker"
 
     # New clients all the time, none is lost to the old workers.
     for _ in range(20):
         assert h3.fetch(nginx.port, "/hello.txt").status == 200
 
-    assert download.whole()
+    assert download.is_whole()
     nginx.wait_for(lambda: not old & set(nginx.workers()), "the old workers stay")
 
 
-def test_reload_with_fewer_workers(make_nginx, mpq):
-    nginx = make_nginx(workers=4, server="quic_multipath on;" + SLOW)
-    downloads = [Download(type(mpq)(mpq.directory / str(n)), nginx, "127.0.0.1", "127.0.0.3")
+def test_reload_with_fewer_workers(make_nginx, mpq, held):
+    nginx = make_nginx(workers=4, server="quic_multipath on;" + held.location)
+    downloads = [Download(type(mpq)(mpq.directory / str(n)), nginx, held, "127.0.0.1", "127.0.0.3")
                  for n in range(4) if not (mpq.directory / str(n)).mkdir()]
     nginx.config.write_text(nginx.config.read_text().replace("worker_processes 4", "worker_processes 1"))
     nginx.reload()
+    # Sockets of workers that are not replaced are gone, although old workers go on.
     for _ in range(20):
         assert h3.fetch(nginx.port, "/hello.txt").status == 200
     for download in downloads:
-        assert download.whole()
+        assert download.is_whole()
 
 
-def test_quit_waits_for_downloads(make_nginx, mpq):
-    nginx = make_nginx(server="quic_multipath on;" + SLOW)
-    download = Download(mpq, nginx, "127.0.0.1", "127.0.0.3")
+def test_quit_waits_for_downloads(make_nginx, mpq, held):
+    nginx = make_nginx(server="quic_multipath on;" + held.location)
+    download = Download(mpq, nginx, held, "127.0.0.1", "127.0.0.3")
     nginx.master.send_signal(signal.SIGQUIT)
-    assert download.whole()
+    nginx.wait_for(lambda: nginx.workers("is shutting down"), "nginx does not begin to end")
+    assert download.is_whole()
     assert nginx.master.wait(LIMIT_SECONDS) == 0
 
 
@@ -154,14 +131,14 @@ def test_worker_crash(make_nginx):
     assert h3.fetch(nginx.port, "/hello.txt").status == 200
 
 
-def test_binary_upgrade(make_nginx, mpq):
+def test_binary_upgrade(make_nginx, mpq, held):
     # An nginx that is no daemon cannot be upgraded.
-    nginx = make_nginx(workers=2, server="quic_multipath on;" + SLOW, daemon=True)
-    download = Download(mpq, nginx, "127.0.0.1", "127.0.0.3")
+    nginx = make_nginx(workers=2, server="quic_multipath on;" + held.location, daemon=True)
+    download = Download(mpq, nginx, held, "127.0.0.1", "127.0.0.3")
     old, new = nginx.pid(), nginx.upgrade()
     try:
         os.kill(old, signal.SIGWINCH)
-        assert download.whole()
+        assert download.is_whole()
         for _ in range(10):
             assert h3.fetch(nginx.port, "/hello.txt").status == 200
         os.kill(old, signal.SIGQUIT)

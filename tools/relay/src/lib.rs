@@ -70,6 +70,7 @@ pub struct Options {
 pub struct Link {
     options: LinkOptions,
     is_down: AtomicBool,
+    is_mute: AtomicBool,
     max_datagram: AtomicUsize,
     rebinds: AtomicBool,
     delay_us: AtomicU64,
@@ -95,6 +96,7 @@ impl Link {
         Link {
             options,
             is_down: AtomicBool::new(false),
+            is_mute: AtomicBool::new(false),
             max_datagram: AtomicUsize::new(usize::MAX),
             rebinds: AtomicBool::new(false),
             delay_us: AtomicU64::new(options.delay.as_micros() as u64),
@@ -108,6 +110,11 @@ impl Link {
     /// Drops everything, both ways, also what waits; or no longer.
     pub fn set_down(&self, is_down: bool) {
         self.is_down.store(is_down, SeqCst);
+    }
+
+    /// Drops what comes from the server, until told otherwise: the server hears the client, and the client nothing.
+    pub fn set_mute(&self, is_mute: bool) {
+        self.is_mute.store(is_mute, SeqCst);
     }
 
     /// Drops datagrams with more UDP payload than this, both ways.
@@ -164,12 +171,13 @@ impl Link {
     }
 
     /// When a datagram that comes now is delivered, or None if it is not.
-    fn admit(&self, direction: &Direction, bytes: usize) -> Option<Instant> {
+    fn admit(&self, is_up: bool, bytes: usize) -> Option<Instant> {
+        let direction = self.direction(is_up);
         if bytes > self.max_datagram.load(SeqCst) {
             self.too_large.fetch_add(1, SeqCst);
             return None;
         }
-        if self.is_down.load(SeqCst) {
+        if self.is_down.load(SeqCst) || !is_up && self.is_mute.load(SeqCst) {
             direction.dropped.fetch_add(1, SeqCst);
             return None;
         }
@@ -392,7 +400,7 @@ impl Carrier {
 
     fn admit(&mut self, flow: usize, is_up: bool, data: &[u8]) {
         let link = &self.flows[flow].link;
-        if let Some(leaves) = link.admit(link.direction(is_up), data.len()) {
+        if let Some(leaves) = link.admit(is_up, data.len()) {
             self.count += 1;
             let held = Held {
                 data: data.to_vec(),

@@ -149,3 +149,23 @@ fn a_link_goes_down_and_gets_a_new_port() {
     server.send_to(b"found", after).unwrap();
     assert_eq!(receive(&client).0, b"found");
 }
+
+#[test]
+fn a_mute_link_carries_what_goes_to_the_server() {
+    let (relay, server) = relay(LinkOptions::default());
+    let client = socket(2);
+    let link = relay.link(client.local_addr().unwrap().ip());
+    link.set_mute(true);
+    client.send_to(b"up", relay.address()).unwrap();
+    let (data, from) = receive(&server);
+    assert_eq!(data, b"up");
+    server.send_to(b"lost", from).unwrap();
+    let end = Instant::now() + LIMIT;
+    while link.dropped() == 0 {
+        assert!(Instant::now() < end, "nothing is dropped");
+        std::thread::yield_now();
+    }
+    link.set_mute(false);
+    server.send_to(b"down", from).unwrap();
+    assert_eq!(receive(&client).0, b"down");
+}

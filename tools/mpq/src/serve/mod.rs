@@ -115,7 +115,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
             ),
         ));
     }
-    settings.send_budget = Some(quiche::SendBudget::new(args.send_budget));
+    let budget = quiche::SendBudget::new(args.send_budget);
+    settings.send_budget = Some(budget.clone());
     let mut config = settings
         .to_quiche()
         .map_err(|e| Failure::new(crate::exit::USAGE, e))?;
@@ -144,8 +145,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
 
     let waker = server.waker();
     let stop = StopRequests::watch(move || waker.wake()).map_err(fail)?;
+    let mut most_held = 0;
     while stop.count() == 0 {
         server.poll(None).map_err(fail)?;
+        most_held = most_held.max(budget.held());
     }
 
     eprintln!("stopping; running downloads may finish, interrupt again to end them");
@@ -157,6 +160,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
             break;
         }
         server.poll(Some(left)).map_err(fail)?;
+        most_held = most_held.max(budget.held());
+    }
+    if !args.quiet {
+        eprintln!("held {most_held} of {} bytes at most", budget.size());
     }
     server.abort().map_err(fail)
 }

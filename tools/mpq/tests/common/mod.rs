@@ -233,6 +233,14 @@ pub fn sha256(data: &[u8]) -> String {
         .collect()
 }
 
+/// Samples `[ms, bytes]` of a path are 100 ms apart, but for the last: never closer, and some as close as that.
+pub fn assert_sampled(samples: &[serde_json::Value]) {
+    let ms: Vec<u64> = samples.iter().map(|s| s[0].as_u64().unwrap()).collect();
+    let gaps = ms[..ms.len() - 1].windows(2).map(|pair| pair[1] - pair[0]);
+    let least = gaps.min().expect("three samples and more");
+    assert!((90..200).contains(&least), "{least} ms in {ms:?}");
+}
+
 /// Runs to the end, which has to come within [`LIMIT`].
 pub fn run(command: &mut Command) -> Output {
     let child = command

@@ -53,6 +53,24 @@ ngx_quic_init_listeners(ngx_cycle_t *cycle)
 
 #if (NGX_HAVE_REUSEPORT)
         if (ls[i].reuseport && ls[i].worker != ngx_worker) {
+
+            /*
+             * Once its worker is gone, the kernel still gives datagrams to a
+             * socket that somebody has open, and nobody reads them.
+             */
+
+            if (ngx_process == NGX_PROCESS_WORKER
+                && ls[i].fd != (ngx_socket_t) -1)
+            {
+                if (ngx_close_socket(ls[i].fd) == -1) {
+                    ngx_log_error(NGX_LOG_ALERT, cycle->log, ngx_socket_errno,
+                                  ngx_close_socket_n " %V failed",
+                                  &ls[i].addr_text);
+                }
+
+                ls[i].fd = (ngx_socket_t) -1;
+            }
+
             continue;
         }
 #endif
