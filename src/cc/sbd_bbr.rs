@@ -322,7 +322,9 @@ impl SbdBbr {
     /// less is a greater error the shorter the time.
     fn note_rate(&mut self, own: &mut Own<Flow>, total: u64) {
         let acked = total.saturating_sub(std::mem::replace(&mut own.flow.total, total));
-        let rtts = self.members(own).filter_map(|(_, flow)| flow.engine.min_rtt());
+        let rtts = self
+            .members(own)
+            .filter_map(|(_, flow)| flow.engine.min_rtt());
         let rtt = rtts.fold(0.01, f64::max);
         let Some(clock) = self.clocks.get_mut(self.detector.group(own.path.id)) else {
             return;
