@@ -74,8 +74,9 @@ pub const ENTRY: Entry = Entry {
         "look=on: the first probe for bandwidth comes a second or ten round trips after Drain",
         "regrow=on: a probe that finds a fifth more twice, and no queue, becomes a Startup",
         "probe-rtt=needed: an RTT within 1/32 of the least puts off ProbeRTT, not only a smaller one",
-        "compete=aimd: while somebody else keeps a queue, no more is in flight than AIMD has there",
-        "the draft alone has probe-rtt=always, losses=counted, look=off, regrow=off and compete=off",
+        "compete=aimd: while somebody else keeps a queue, no more is in flight than AIMD has there; \
+         off by itself",
+        "the draft alone has probe-rtt=always, losses=counted, look=off and regrow=off",
         "losses of one ACK are judged together, and count as one range",
         "a spurious loss undoes nothing",
         "the window of extra_acked is 5 to 10 round trips",
@@ -127,11 +128,7 @@ pub(super) const PARAMS: [Param; 12] = [
         [0.5, 2.0, 10.0],
         "least time between two probes; up to 1 s more",
     ),
-    Param::choice(
-        "compete",
-        &["aimd", "one-cubic", "off"],
-        "while a rival keeps a queue, have no more in flight than AIMD, or RFC 9438, has there",
-    ),
+    compete(&["off", "aimd", "one-cubic"]),
     Param::number(
         "keep",
         [0.3, 0.7, 0.95],
@@ -143,6 +140,18 @@ pub(super) const PARAMS: [Param; 12] = [
         "compete=aimd: packets by which the window grows in a round trip",
     ),
 ];
+
+/// Which of [`PARAMS`] is `compete`, whose default is not the same for all.
+pub(super) const COMPETE: usize = 9;
+
+/// The parameter `compete`; the first word is its default.
+pub(super) const fn compete(words: &'static [&'static str]) -> Param {
+    Param::choice(
+        "compete",
+        words,
+        "while a rival keeps a queue, have no more in flight than AIMD, or RFC 9438, has there",
+    )
+}
 
 /// MinPipeCwnd, in packets.
 const MIN_PACKETS: f64 = 4.0;

@@ -68,7 +68,7 @@ pub const ENTRY: Entry = Entry {
         "others at the bottleneck are quiche's BBRv2 with short queues, to whom it leaves too little",
     deviations: &[
         "those of uncoupled-bbr",
-        "a path alone is uncoupled-bbr",
+        "a path alone is uncoupled-bbr:compete=aimd",
         "rates, RTTs, the probing clock and what is given up for a rival are of the group: each path \
          judges its own losses",
     ],
@@ -84,6 +84,7 @@ const PARAMS: [Param; bbr::PARAMS.len() + 2] = {
         all[i + 2] = bbr::PARAMS[i];
         i += 1;
     }
+    all[2 + bbr::COMPETE] = bbr::compete(&["aimd", "one-cubic", "off"]);
     all
 };
 
@@ -534,6 +535,10 @@ mod tests {
     fn the_parameters_of_the_model_are_those_of_bbr() {
         let find = |name: &str| CONTROLLERS.iter().find(|entry| entry.name == name).unwrap();
         let (ours, theirs) = (find("sbd-bbr").params, find("uncoupled-bbr").params);
-        assert_eq!(ours[2..], *theirs);
+        for (ours, theirs) in ours[2..].iter().zip(theirs) {
+            assert_eq!(ours.name, theirs.name);
+            assert_eq!(ours == theirs, ours.name != "compete", "{}", ours.name);
+        }
+        assert_eq!(ours.len(), theirs.len() + 2);
     }
 }

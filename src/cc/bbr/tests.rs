@@ -11,7 +11,7 @@ use crate::registry::Rtt;
 
 const MSS: f64 = 1000.0;
 const RTT: Duration = Duration::from_millis(100);
-const DRAFT: &str = "losses=counted,look=off,regrow=off,probe-rtt=always,compete=off";
+const DRAFT: &str = "losses=counted,look=off,regrow=off,probe-rtt=always";
 
 /// An engine, and what the path has done so far.
 struct Bench {
@@ -528,7 +528,11 @@ fn a_rate_that_was_taken_back_does_not_return_with_what_was_in_flight() {
 
 /// In Cruise with a queue of 20 ms that goes on, which makes a rival; the wait is long.
 fn beside_a_rival(list: &str) -> Bench {
-    let list = format!("wait=10s,look=off,{list}");
+    let law = match list.contains("compete") {
+        true => "",
+        false => "compete=aimd,",
+    };
+    let list = format!("wait=10s,look=off,{law}{list}");
     let mut bench = Bench::cruising(list.trim_end_matches(','));
     bench.rtt = RTT + Duration::from_millis(20);
     bench.rounds(5, 1000.0);
@@ -572,11 +576,11 @@ fn the_virtual_window_grows_by_packets_in_a_round_trip() {
 #[test]
 fn losses_without_a_rivals_queue_cut_nothing() {
     // No queue; a queue that is there only while another path of the connection acts; not wanted.
-    let mut alone = Bench::cruising("");
+    let mut alone = Bench::cruising("compete=aimd");
     alone.rounds(3, 1000.0);
     alone.lose(3, 100);
     assert!(alone.engine.rival.window.is_infinite());
-    let mut ours = Bench::cruising("wait=10s,look=off");
+    let mut ours = Bench::cruising("wait=10s,look=off,compete=aimd");
     ours.engine.orders.others_act = true;
     ours.rtt = RTT + Duration::from_millis(20);
     ours.rounds(5, 1000.0);
