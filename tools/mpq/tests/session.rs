@@ -228,10 +228,17 @@ fn a_token_that_was_changed_is_none() {
     visits.server.until_answered("GET /small", 6);
     assert_eq!(visits.said_of(0, ""), 0, "{}", visits.server.log());
 
-    // The true one is as good as ever.
+    // The true one is as good as ever. On a busy machine the path may have carried too little to be known by it.
     visits.set_token(&token);
-    visits.get("small", &[]);
-    until("the path resumes", || visits.said_of(0, "resumes: ") == 1);
+    for visit in 7..17 {
+        visits.get("small", &[]);
+        visits.server.until_answered("GET /small", visit);
+        if visits.said_of(0, "resumes: ") == 1 {
+            return;
+        }
+        visits.get("file.bin", &[]);
+    }
+    panic!("the path never resumes: {}", visits.server.log());
 }
 
 #[test]
