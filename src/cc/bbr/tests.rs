@@ -617,17 +617,11 @@ fn one_cubic_is_cut_by_its_own_beta() {
     close(bench.engine.rival.window, 70.0 * MSS);
 }
 
-#[test]
-fn as_many_losses_as_the_path_has_anyway_are_not_a_rivals() {
-    let mut judge = Judge::default();
-    let rules = Rules::new(&settings(&ENTRY, ""));
-    // p0 = 0.001: of 75 packets 0.075 + 3 sqrt(0.0749) = 0.896, of 100 0.1 + 3 sqrt(0.0999) = 1.048.
-    assert!(!judge.gives_way(&rules, 75.0));
-    let mut bench = Bench::new("");
-    bench.rtt = RTT + Duration::from_millis(20);
-    let ack = |bench: &Bench, rtt: f64| Seen {
-        now: bench.now,
-        sent: bench.now,
+/// An ACK of one packet, with an RTT in seconds.
+fn seen(now: Instant, rtt: f64) -> Seen {
+    Seen {
+        now,
+        sent: now,
         mss: MSS,
         acked: MSS,
         in_flight: 0.0,
@@ -636,10 +630,20 @@ fn as_many_losses_as_the_path_has_anyway_are_not_a_rivals() {
         rate: None,
         limited: false,
         cwnd_limited: true,
-    };
+    }
+}
+
+#[test]
+fn as_many_losses_as_the_path_has_anyway_are_not_a_rivals() {
+    let mut judge = Judge::default();
+    let rules = Rules::new(&settings(&ENTRY, ""));
+    // p0 = 0.001: of 75 packets 0.075 + 3 sqrt(0.0749) = 0.896, of 100 0.1 + 3 sqrt(0.0999) = 1.048.
+    assert!(!judge.gives_way(&rules, 75.0));
+    let mut bench = Bench::new("");
+    bench.rtt = RTT + Duration::from_millis(20);
     for _ in 0..3 {
         bench.now += RTT;
-        judge.on_ack(&ack(&bench, 0.12), 0.1, true);
+        judge.on_ack(&seen(bench.now, 0.12), 0.1, true);
     }
     judge.on_loss(1.0);
     assert!(judge.gives_way(&rules, 75.0));
@@ -648,7 +652,7 @@ fn as_many_losses_as_the_path_has_anyway_are_not_a_rivals() {
     for (queue, sees) in [(0.0041, true), (0.003, false)] {
         for _ in 0..3 {
             bench.now += RTT;
-            judge.on_ack(&ack(&bench, 0.1 + queue), 0.1, true);
+            judge.on_ack(&seen(bench.now, 0.1 + queue), 0.1, true);
         }
         assert_eq!(judge.sees_queue(), sees, "{queue}");
     }
@@ -660,19 +664,7 @@ fn one_late_packet_is_no_queue() {
     let mut now = Instant::now();
     let mut see = |judge: &mut Judge, rtt: f64| {
         now += Duration::from_millis(5);
-        let seen = Seen {
-            now,
-            sent: now,
-            mss: MSS,
-            acked: MSS,
-            in_flight: 0.0,
-            rtt: Some(rtt),
-            sample: RateSample::default(),
-            rate: None,
-            limited: false,
-            cwnd_limited: true,
-        };
-        judge.on_ack(&seen, 0.1, true);
+        judge.on_ack(&seen(now, rtt), 0.1, true);
     };
     // The least of the last 12.5 to 25 ms counts.
     for rtt in [0.1, 0.11, 0.11, 0.1, 0.13] {
