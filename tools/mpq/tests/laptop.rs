@@ -26,6 +26,13 @@ use common::MPQ;
 const SERVER: &str = "203.0.113.2";
 const SERVER_V6: &str = "2001:db8:f::2";
 
+/// Of Wi-Fi and LTE each.
+const RATE: &str = "8mbit";
+
+/// What [`LONG`] takes five minutes with over both: it is under way until the test makes them faster.
+const SLOW: &str = "400kbit";
+const LONG: usize = 30_000_000;
+
 /// The networks that Wi-Fi finds in turn, and the one of LTE.
 fn wifi(n: u32) -> [String; 2] {
     [format!("192.168.{n}.2"), format!("192.168.{n}.1")]
@@ -75,11 +82,8 @@ impl Net {
             ));
             command(&format!("ip -n {space} link set {inner} up"));
             command(&format!("ip -n {router} link set {outer} up"));
-            command(&format!(
-                "tc -n {router} qdisc add dev {outer} root tbf rate 8mbit burst 20kb latency 50ms"
-            ));
         }
-        command(&format!("tc -n {router} qdisc del dev net root"));
+        net.set_rate("add", RATE);
         for n in 1..=21 {
             let [_, gateway] = wifi(n);
             command(&format!("ip -n {router} addr add {gateway}/24 dev wifi"));
@@ -104,6 +108,24 @@ impl Net {
         net.join_wifi(1);
         net.join_lte();
         net
+    }
+
+    /// Of both links.
+    fn set_rate(&self, action: &str, rate: &str) {
+        for outer in ["wifi", "lte"] {
+            command(&format!(
+                "tc -n {} qdisc {action} dev {outer} root tbf rate {rate} burst 20kb latency 50ms",
+                self.router
+            ));
+        }
+    }
+
+    fn slow_down(&self) {
+        self.set_rate("change", SLOW);
+    }
+
+    fn speed_up(&self) {
+        self.set_rate("change", "80mbit");
     }
 
     fn rp_filter(&self, value: u8) {
@@ -346,21 +368,28 @@ fn netns_nothing_goes_around_a_vpn() {
 #[test]
 #[ignore = "needs root: ci/test net"]
 fn netns_a_vpn_that_comes_up_takes_a_download_over() {
-    let (dirs, data) = dirs(12_000_000);
+    let (dirs, data) = dirs(LONG);
     let net = Net::with_both("late");
+    net.slow_down();
     let server = net.serve(&dirs, &format!("{SERVER}:0"));
     let url = format!("https://{SERVER}:{}/file.bin", server.port);
     let child = net.get(&dirs, &["-v", &url]);
     until("both links carry data", || {
-        net.received("wlan0") > 500_000 && net.received("wwan0") > 500_000
+        net.received("wlan0") > 100_000 && net.received("wwan0") > 100_000
     });
     let vpn = Vpn::up(&net);
-    until("the tunnel carries data", || net.received("tun0") > 500_000);
     // What was under way comes still.
-    std::thread::sleep(Duration::from_secs(1));
-    let before = net.received("wwan0");
+    until("LTE falls silent", || {
+        let (tunnel, before) = (net.received("tun0"), net.received("wwan0"));
+        until("the tunnel carries data", || {
+            net.received("tun0") > tunnel + 50_000
+        });
+        net.received("wwan0") < before + 2_000
+    });
+    net.speed_up();
+    let (tunnel, before) = (net.received("tun0"), net.received("wwan0"));
     until("the tunnel carries more", || {
-        net.received("tun0") > 3_000_000
+        net.received("tun0") > tunnel + 3_000_000
     });
     let beside = net.received("wwan0") - before;
     assert!(beside < 100_000, "{beside} bytes beside the tunnel");
@@ -371,39 +400,42 @@ fn netns_a_vpn_that_comes_up_takes_a_download_over() {
 #[test]
 #[ignore = "needs root: ci/test net"]
 fn netns_twenty_networks_in_one_download() {
-    let (dirs, data) = dirs(24_000_000);
+    let (dirs, data) = dirs(LONG);
     let net = Net::with_both("roam");
+    net.slow_down();
     let server = net.serve(&dirs, &format!("{SERVER}:0"));
     let url = format!("https://{SERVER}:{}/file.bin", server.port);
-    let mut child = net.get(&dirs, &["-v", &url]);
+    let child = net.get(&dirs, &["-v", &url]);
     until("both links carry data", || {
-        net.received("wlan0") > 200_000 && net.received("wwan0") > 200_000
+        net.received("wlan0") > 50_000 && net.received("wwan0") > 50_000
     });
     for n in 2..=21 {
         net.leave_wifi();
         std::thread::sleep(Duration::from_millis(50));
         let before = net.received("wlan0");
         net.join_wifi(n);
-        // The new network is used, as long as there is something to carry.
         until("the new network carries data", || {
-            net.received("wlan0") > before + 50_000 || child.try_wait().unwrap().is_some()
+            net.received("wlan0") > before + 20_000
         });
     }
+    net.speed_up();
     whole(child, &dirs, &data);
 }
 
 #[test]
 #[ignore = "needs root: ci/test net"]
 fn netns_a_metered_link_stands_by() {
-    let (dirs, data) = dirs(6_000_000);
+    let (dirs, data) = dirs(LONG);
     let net = Net::with_both("metered");
+    net.slow_down();
     let server = net.serve(&dirs, &format!("{SERVER}:0"));
     let url = format!("https://{SERVER}:{}/file.bin", server.port);
     let child = net.get(&dirs, &["--metered", "wwan0", &url]);
-    until("Wi-Fi carries data", || net.received("wlan0") > 2_000_000);
+    until("Wi-Fi carries data", || net.received("wlan0") > 300_000);
     let idle = net.received("wwan0");
     assert!(idle < 100_000, "{idle} bytes over the metered link");
     net.leave_wifi();
+    net.speed_up();
     whole(child, &dirs, &data);
     assert!(net.received("wwan0") > 1_000_000);
 }
@@ -425,23 +457,26 @@ fn netns_a_dead_first_interface_does_not_hold_up_the_handshake() {
 #[test]
 #[ignore = "needs root: ci/test net"]
 fn netns_an_interface_that_comes_later_joins() {
-    let (dirs, data) = dirs(6_000_000);
+    let (dirs, data) = dirs(LONG);
     let net = Net::new("later");
     net.join_wifi(1);
     let server = net.serve(&dirs, &format!("{SERVER}:0"));
     let url = format!("https://{SERVER}:{}/file.bin", server.port);
     let named = ["--path", "wlan0", "--path", "wwan0", &url];
     for args in [&named[4..], &named] {
+        net.slow_down();
         let child = net.get(&dirs, args);
         let before = net.received("wlan0");
         until("Wi-Fi carries data", || {
-            net.received("wlan0") > before + 500_000
+            net.received("wlan0") > before + 50_000
         });
         let before = net.received("wwan0");
         net.join_lte();
+        until("LTE carries data", || {
+            net.received("wwan0") > before + 50_000
+        });
+        net.speed_up();
         whole(child, &dirs, &data);
-        let received = net.received("wwan0") - before;
-        assert!(received > 500_000, "{args:?}: {received}");
         net.ip("addr flush dev wwan0");
     }
 }

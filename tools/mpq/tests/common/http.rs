@@ -83,17 +83,6 @@ impl Proxy {
     pub fn status(&self) -> serde_json::Value {
         serde_json::from_slice(&self.get("/.mpq/status.json").body()).unwrap()
     }
-
-    /// Resident memory, bytes.
-    pub fn memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status
-            .lines()
-            .find(|line| line.starts_with("VmRSS:"))
-            .unwrap();
-        let kb: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
-        kb * 1024
-    }
 }
 
 impl Drop for Proxy {
