@@ -24,10 +24,12 @@ RUNS = 5
 
 MTU_BYTES = 1500
 
-# What nginx is asked for now; 1 is where it should get.
-RATIO_GOAL = Goal(">=", 0.9)
-# The same for what should be small.
-COST_GOAL = Goal("<=", round(1 / 0.9, 2))
+# Multipath is to cost nothing where it is not used.
+RATIO_GOAL = Goal(">=", 1)
+COST_GOAL = Goal("<=", 1)
+# Handshakes are cryptography, the same for both: this only asks that nothing is added to it that can be measured.
+CONNECT_GOAL = Goal("<=", 1.1)
+MEMORY_GOAL = Goal("<=", 0.75)
 
 MULTIPATH = "quic_multipath on;"
 
@@ -184,8 +186,8 @@ def _bodies(setting, node, servers, case):
 def _crowd(setting, node, connections):
     """Connections opened all at once, then held with a request a second each."""
     label = f"nginx {connections} at once"
-    connect = Pairs(label, "longest connect time", "s", COST_GOAL)
-    memory = Pairs(label, "memory per connection", "KB", COST_GOAL)
+    connect = Pairs(label, "longest connect time", "s", CONNECT_GOAL)
+    memory = Pairs(label, "memory per connection", "KB", MEMORY_GOAL)
     status = setting.status(label)
     runs = min(setting.runs, CROWD_RUNS)
     for i in range(runs):
