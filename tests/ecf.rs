@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::bench::again;
 use common::bench::Bench;
 use common::bench::NEW;
 use common::MS;
@@ -329,6 +330,8 @@ fn what_was_lost_waits_for_the_fast_path() {
     for name in ["ecf", "blest"] {
         let pick = |slow_us: u64, from: u64, why| {
             let mut bench = Bench::new(name, &[(10, 0), (20, 50)]);
+            // The end is near.
+            bench.connection.unsent_bytes = 10_000;
             bench.path(0).cwnd_bytes = 20_000;
             bench.path(0).in_flight_bytes = 29_000;
             bench.path(1).rtt = Some(Rtt::first(Duration::from_micros(slow_us)));
@@ -351,4 +354,41 @@ fn what_was_lost_waits_for_the_fast_path() {
         // Of what the slow path lost there may be more than the fast one carries in long.
         assert!(matches!(pick(300_000, 1, Why::Lost), Pick::Send { .. }));
     }
+}
+
+/// A fast path that cannot take what it lost, of 20,000 bytes in 10 ms, and a slow one of 20 ms.
+#[test]
+fn what_was_lost_waits_only_if_something_waits_for_it() {
+    let waits = |params: &str, unsent_bytes, window, urgency: Option<u8>| {
+        let mut bench = Bench::new(&format!("ecf{params}"), &[(10, 0), (20, 50)]);
+        bench.connection.unsent_bytes = unsent_bytes;
+        bench.connection.reassembly_room_bytes = window;
+        bench.connection.head = urgency.map(|urgency| HeadStream {
+            key: StreamKey(0),
+            urgency,
+            incremental: false,
+            unsent_bytes,
+            unacked_bytes: 0,
+            written_bytes: unsent_bytes,
+            fin: true,
+            announced_bytes: None,
+            deadline: None,
+        });
+        bench.path(0).cwnd_bytes = 20_000;
+        bench.path(0).in_flight_bytes = 29_000;
+        bench.path(1).rtt.as_mut().unwrap().var = Duration::ZERO;
+        matches!(bench.pick(again(0, Why::Lost)), Pick::Wait { .. })
+    };
+    let endless = 1 << 40;
+    // The end: (k + 20,000) / 2 MB/s < 20 ms.
+    assert!(waits("", 19_999, endless, None));
+    assert!(!waits("", 20_000, endless, None));
+    // The window: 2 MB/s fill 40,000 bytes in 20 ms, and 50 packets and this one are held.
+    let held = 51 * MSS;
+    assert!(waits("", 1 << 24, held + 39_999, None));
+    assert!(!waits("", 1 << 24, held + 40_000, None));
+    assert!(!waits(":window=off", 1 << 24, held + 39_999, None));
+    // A stream of urgency 1 misses it whatever there is to come.
+    assert!(waits("", 1 << 24, endless, Some(1)));
+    assert!(!waits("", 1 << 24, endless, Some(2)));
 }

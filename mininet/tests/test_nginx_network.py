@@ -105,8 +105,10 @@ def test_both_links_carry_an_upload(tmp_path):
 
 @pytest.mark.parametrize("scheduler, is_eager", [
     ("min-rtt", True), ("round-robin", True), ("redundant", True),
+    ("min-rtt:opportunistic=on", True),
     # These may do without the slow link.
-    ("ecf", False), ("blest", False), ("otias", False), ("xlink", False),
+    ("ecf", False), ("blest", False), ("otias", False), ("xlink", False), ("cost-aware", False),
+    ("ecf:opportunistic=on", False), ("xlink:opportunistic=on", False),
 ])
 def test_many_streams_over_unlike_links(tmp_path, scheduler, is_eager):
     """Requests share the links, and each answer is whole, whatever the scheduler sends where."""
@@ -120,6 +122,35 @@ def test_many_streams_over_unlike_links(tmp_path, scheduler, is_eager):
     assert len(report["files"]) == len(files)
     least = sum(files.values()) * USED_SHARE if is_eager else 0
     assert min(carried(report, "recv").values()) > least, report
+
+
+@pytest.mark.parametrize("scheduler, is_eager", [
+    ("min-rtt", True), ("redundant", True), ("min-rtt:opportunistic=on", True), ("ecf", False), ("cost-aware", False),
+])
+def test_many_streams_up_over_unlike_links(tmp_path, scheduler, is_eager):
+    """Uploads share the links, and nginx has each file whole."""
+    files = {f"part-{n}.bin": n * 4001 for n in range(1, 33)}
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    location = f"location /up/ {{ root {taken}; dav_methods PUT; create_full_put_path on; client_max_body_size 64m; }}"
+    with served(tmp_path, UNLIKE_LINKS, location, files) as client:
+        report = client("put", ["up/"], "--sched", scheduler, *(tmp_path / "www" / name for name in files))
+    for name in files:
+        assert same(taken / "up" / name, tmp_path / "www" / name), name
+    assert len(report["files"]) == len(files)
+    least = sum(files.values()) * USED_SHARE if is_eager else 0
+    assert min(carried(report, "sent").values()) > least, report
+
+
+@pytest.mark.parametrize("params, is_used", [("", False), (":without-deadline=use", True)])
+def test_a_backup_link_costs_what_the_scheduler_allows(tmp_path, params, is_used):
+    """Nothing has a deadline here."""
+    options = f"quic_path standby 10.2.0.0/16; quic_scheduler cost-aware{params};"
+    with served(tmp_path, LINKS, options, {"bulk.bin": BODY_BYTES}) as client:
+        report = client("get", ["bulk.bin"], "-o", tmp_path / "body")
+    assert same(tmp_path / "body", tmp_path / "www/bulk.bin")
+    share = carried(report, "recv")["10.2.0.1"] / BODY_BYTES
+    assert (share > USED_SHARE) == is_used, report
 
 
 @pytest.mark.parametrize("scheduler", ["ecf", "xlink"])

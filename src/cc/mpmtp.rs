@@ -452,4 +452,24 @@ mod tests {
             about(gained, 20.0 * b, 1e-4);
         }
     }
+
+    #[test]
+    fn what_it_shows() {
+        let now = Instant::now();
+        let list = paths(&[(100, 100)]);
+        let mut mpmtp = joined("fair=off");
+        sample(&mut mpmtp, &list, 160, 4);
+        mpmtp.decrease(now, &list, PathId(0));
+        let expected = [
+            ("profile", 0.0),
+            ("alpha", 70.0),
+            ("l", 1.0),
+            ("b", 1.0),
+            ("delta", 1.0),
+            ("w_max_packets", 100.0),
+            ("rtt_rise_secs", 0.16),
+            ("rtt_loss_secs", 0.16),
+        ];
+        shows(&mpmtp, &list, &expected);
+    }
 }

@@ -25,7 +25,10 @@
 //! sum r_i (srtt_s + rttvar_s) > W - (packet + in flight on s)
 //! ```
 //!
-//! What was lost waits for the path of least RTT if its acknowledgment comes sooner so.
+//! What was lost waits for the path of least RTT if its acknowledgment comes sooner so, and anything
+//! waits for that: an urgent stream, the end, or the window, by the two comparisons above with delta.
+//! Else the slow path carries it, as new data of the stream comes after it: a path in slow start that
+//! has to wait with it begins later by that time.
 //!
 //! A stream that is urgent or nearly done does not wait for the slow path to
 //! come out even: x_F is k, and delta is none. What waits so leaves the slow path to the next
@@ -80,6 +83,7 @@ pub const ENTRY: Entry = Entry {
         "k counts by stream and urgency; the paper has the connection's bytes",
         "a stream of urgency 0 or 1, or with little left, waits by the plain comparison of the times, \
          without delta, beta and the second condition",
+        "what was lost waits for the path of least RTT only if the end or the window waits for it",
     ],
     params: &[
         Param::number(
@@ -185,6 +189,11 @@ impl Faster {
         }
         faster
     }
+
+    /// T_F for so many bytes, in nanoseconds.
+    fn done(&self, bytes: u128) -> u128 {
+        ((bytes + self.cwnd_bytes) << RATE_BITS) / self.rate
+    }
 }
 
 impl Ecf {
@@ -232,6 +241,21 @@ impl Ecf {
         measure::bytes_in(time, rate) > window.saturating_sub(held)
     }
 
+    /// Whether anything waits for what was lost: the stream is urgent, or the faster paths fill the
+    /// window or come to the end before something sent on `slow` is acknowledged.
+    fn is_missed(&self, now: Instant, slow: &PathState, view: &View) -> bool {
+        let Some(rtt) = slow.rtt else {
+            return false;
+        };
+        let demand = self.demand(view, slow.mss_bytes);
+        let faster = Faster::than(slow, now, view);
+        if demand.hasty || faster.rate == 0 || self.heeds_window && self.blocks(slow, view) {
+            return true;
+        }
+        let time = rtt.smoothed.saturating_add(rtt.var).as_nanos();
+        faster.done(demand.bytes.into()) < time
+    }
+
     /// Whether what is to be sent is done sooner if the path `slow` is left alone.
     fn waits(
         &mut self,
@@ -252,17 +276,16 @@ impl Ecf {
             return true;
         }
         let k = u128::from(demand.bytes);
-        let done = |bytes: u128| ((bytes + faster.cwnd_bytes) << RATE_BITS) / faster.rate;
         let srtt_s = rtt_s.smoothed.saturating_add(held(slow, now)).as_nanos();
         if demand.hasty {
-            return done(k) < srtt_s;
+            return faster.done(k) < srtt_s;
         }
 
         let delta = rtt_f.var.max(rtt_s.var).as_nanos();
         let patience = THOUSAND + if self.waiting { self.beta } else { 0 };
         let cwnd_s = u128::from(slow.cwnd_bytes.max(1));
-        let fast_is_sooner =
-            done(k.max(faster.cwnd_bytes)) < patience.saturating_mul(srtt_s + delta) / THOUSAND;
+        let fast_is_sooner = faster.done(k.max(faster.cwnd_bytes))
+            < patience.saturating_mul(srtt_s + delta) / THOUSAND;
         let slow_is_no_sooner = k.max(cwnd_s).saturating_mul(srtt_s)
             >= cwnd_s.saturating_mul(2 * nanos(fast, now) + delta);
 
@@ -281,11 +304,16 @@ impl Scheduler for Ecf {
         let Pick::Send { path, .. } = pick else {
             return pick;
         };
-        if !matches!(ask, Ask::New { .. }) {
-            return measure::wait_with_loss(now, view, ask, path).unwrap_or(pick);
-        }
         if self.heeds_window {
             self.seen.look(now, view);
+        }
+        if !matches!(ask, Ask::New { .. }) {
+            let wait = measure::wait_with_loss(now, view, ask, path);
+            let is_missed = |slow| self.is_missed(now, slow, view);
+            return match wait.zip(view.path(path)) {
+                Some((wait, slow)) if is_missed(slow) => wait,
+                _ => pick,
+            };
         }
         let measured = view.paths().filter(|path| path.rtt.is_some());
         let fast = measured.clone().min_by_key(|path| distance(view, path));

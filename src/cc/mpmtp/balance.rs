@@ -27,7 +27,7 @@ fn corrected(p: f64, rates: &LossRates) -> f64 {
     let range = rates.max - rates.min;
     let b_hi = 1.0 + (rates.mean - rates.min) / rates.mean;
     let b_lo = (1.0 - (rates.max - rates.mean) / rates.mean).max(MIN_BALANCE);
-    if range <= 0.0 || b_hi <= b_lo {
+    if range <= 0.0 {
         return 1.0;
     }
     let b1 = range * b_hi * b_lo / (b_hi - b_lo);
@@ -58,9 +58,6 @@ pub fn balance<'a>(own: &PathState, members: impl Iterator<Item = Member<'a>>) -
         rates.mean += p;
         count += 1.0;
     }
-    if count < 2.0 {
-        return 1.0;
-    }
     rates.mean /= count;
     corrected(1.0 / loss_interval(own), &rates)
 }
@@ -69,6 +66,7 @@ pub fn balance<'a>(own: &PathState, members: impl Iterator<Item = Member<'a>>) -
 mod tests {
     use super::super::super::testing::*;
     use super::*;
+    use crate::registry::PathId;
 
     #[test]
     fn equations_17_to_21() {
@@ -95,5 +93,21 @@ mod tests {
             mean: 0.034,
         };
         close(corrected(0.1, &steep), 0.05);
+    }
+
+    #[test]
+    fn three_paths() {
+        let mut list = paths(&[(100, 100), (100, 100), (100, 100)]);
+        // p = 0.01, 0.02, 0.03: mean 0.02, B as for 0.01 and 0.03 alone.
+        for (id, bytes) in [(0, 100_000), (1, 50_000), (2, 33_333)] {
+            list.get_mut(PathId(id)).unwrap().acked_between_losses_bytes = bytes;
+        }
+        let b = |id| {
+            let members = list.iter().filter_map(Member::new);
+            balance(list.get(PathId(id)).unwrap(), members)
+        };
+        for (id, expected) in [(0, 1.5), (1, 0.75), (2, 0.5)] {
+            about(b(id), expected, 1e-4);
+        }
     }
 }

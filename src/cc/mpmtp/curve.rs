@@ -42,14 +42,14 @@ fn concave_alpha(w: f64, w_max: f64, k_ret: f64) -> f64 {
 
 /// L = l1/(l2 + RTT - RTT_min) (equations 13 to 15, corrected), within [1/w, 1].
 fn linear_factor(rtt: f64, rtt_rise: f64, rtt_loss: f64, w: f64) -> f64 {
-    let (l_max, l_min) = (1.0, 1.0 / w.max(1.0));
+    let l_min = 1.0 / w.max(1.0);
     let range = rtt_loss - rtt_rise;
-    if range <= 0.0 || l_min >= l_max {
+    if range <= 0.0 || l_min >= 1.0 {
         return l_min;
     }
-    let l1 = range * l_min * l_max / (l_max - l_min);
-    let l2 = range * l_min / (l_max - l_min);
-    (l1 / (l2 + (rtt - rtt_rise).max(0.0))).clamp(l_min, l_max)
+    // l1 and l2 are the same, as L_max is 1.
+    let l = range * l_min / (1.0 - l_min);
+    (l / (l + (rtt - rtt_rise).max(0.0))).clamp(l_min, 1.0)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,5 +215,54 @@ mod tests {
         // Beyond the RTT of the loss, and where that was no higher: L_min.
         close(linear_factor(0.500, 0.110, 0.150, 50.0), 0.02);
         close(linear_factor(0.110, 0.110, 0.105, 50.0), 0.02);
+    }
+
+    const RULE: Rule = Rule {
+        k_ret: 0.7,
+        double: false,
+        linear_one: false,
+        rise: 0.002,
+        rise_part: 8.0,
+    };
+
+    fn sampled(curve: &mut Curve, rtt: f64) {
+        for _ in 0..RTT_FILTER {
+            curve.on_sample(&RULE, rtt, 0.5);
+        }
+    }
+
+    #[test]
+    fn a_rise_is_more_than_an_eighth() {
+        let mut curve = Curve::default();
+        // 0.5 s + 0.5/8 s.
+        sampled(&mut curve, 0.5625);
+        assert_eq!(curve.profile, Profile::Convex);
+        sampled(&mut curve, 0.563);
+        assert_eq!(curve.profile, Profile::Linear);
+    }
+
+    #[test]
+    fn after_linear_growth_w_max_decides() {
+        for (w, profile) in [(99.0, Profile::Concave), (100.0, Profile::Convex), (101.0, Profile::Convex)] {
+            let mut curve = Curve::default();
+            curve.on_loss(&RULE, 100.0);
+            sampled(&mut curve, 0.6);
+            curve.on_round(&RULE, w);
+            assert_eq!(curve.profile, Profile::Linear);
+            curve.on_round(&RULE, w);
+            assert_eq!(curve.profile, profile, "{w}");
+        }
+    }
+
+    #[test]
+    fn convex_growth_gains_one_a_round_or_doubles() {
+        for (double, after) in [(false, [2.0, 3.0, 4.0, 5.0]), (true, [2.0, 4.0, 8.0, 10.0])] {
+            let mut curve = Curve::default();
+            let rule = Rule { double, ..RULE };
+            for alpha in after {
+                curve.on_round(&rule, 10.0);
+                close(curve.growth(&rule, 10.0), alpha);
+            }
+        }
     }
 }

@@ -192,4 +192,24 @@ mod tests {
         };
         about(corrected(0.5, [term].into_iter(), 500.0), 0.75, 1e-9);
     }
+
+    #[test]
+    fn a_new_epoch_counts_for_a_quarter() {
+        let mut epochs = Epochs::default();
+        // Nothing was acked: that is no epoch.
+        epochs.on_loss();
+        assert_eq!(epochs.complete, 0);
+        assert!(epochs.means(true).is_none() && epochs.means(false).is_none());
+
+        // The means are 100 and 4, then 200 and 8.
+        for (w, alpha) in [(100.0, 4.0), (200.0, 8.0)] {
+            epochs.on_ack(1.0, w - 30.0, alpha + 3.0);
+            epochs.on_ack(3.0, w + 10.0, alpha - 1.0);
+            epochs.on_loss();
+        }
+        assert_eq!(epochs.complete, 2);
+        let of = |is_alone| epochs.means(is_alone).map(|means| (means.w, means.alpha));
+        assert_eq!(of(true), Some((200.0, 8.0)));
+        assert_eq!(of(false), Some((125.0, 5.0)));
+    }
 }

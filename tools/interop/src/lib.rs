@@ -8,6 +8,7 @@
 //! Network `n` of the tests is 127.0.n.0/24: the server has the address .1 on it,
 //! the client .2, and a relay between them .3.
 
+pub mod ack_log;
 pub mod journal;
 pub mod noq_peer;
 pub mod pair;
@@ -82,6 +83,9 @@ pub trait Peer {
 
     /// Closes the connection with an application error code.
     fn close(&self, error_code: u32, reason: &str);
+
+    /// How many packets on path 0, and how many on path 1, acknowledged packets of path 1; only ours tells.
+    fn acks_of_path_1(&self) -> Option<[u64; 2]>;
 }
 
 /// Why a path cannot be opened.

@@ -234,6 +234,10 @@ impl Peer for NoqPeer {
         let connection = self.connection();
         connection.close(error_code.into(), reason.as_bytes());
     }
+
+    fn acks_of_path_1(&self) -> Option<[u64; 2]> {
+        None
+    }
 }
 
 impl Shared {

@@ -46,6 +46,8 @@ pub struct Pair {
 pub struct Options {
     /// ChaCha20-Poly1305 instead of what the two agree on, which is AES-GCM.
     pub chacha20: bool,
+    /// Whether quiche acknowledges a path on another one that is much quicker.
+    pub ack_detours: bool,
     /// A relay on each network whose link is to differ from loopback.
     pub relays: [Option<LinkOptions>; 2],
 }
@@ -58,7 +60,7 @@ impl Pair {
 
         let (server, mut addresses): (Box<dyn Peer>, _) = match roles {
             Roles::NoqClient => {
-                let peer = QuichePeer::listen(&identity).unwrap();
+                let peer = QuichePeer::listen(&identity, options.ack_detours).unwrap();
                 let addresses = peer.addresses().to_vec();
                 (Box::new(peer), addresses)
             }
@@ -91,7 +93,9 @@ impl Pair {
             Roles::NoqClient | Roles::NoqBoth => {
                 Box::new(NoqPeer::connect(addresses[0], &identity, options.chacha20).unwrap())
             }
-            Roles::QuicheClient => Box::new(QuichePeer::connect(addresses[0], &identity).unwrap()),
+            Roles::QuicheClient => {
+                Box::new(QuichePeer::connect(addresses[0], &identity, options.ack_detours).unwrap())
+            }
         };
 
         let pair = Pair {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::channel;
 use std::sync::mpsc::Sender;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ use quiche::ConnectionId;
 use quiche::PathEvent;
 use quiche::PathStatus;
 
+use crate::ack_log::AckLog;
+use crate::ack_log::Counts;
 use crate::transfer::Incoming;
 use crate::transfer::Outgoing;
 use crate::Closed;
@@ -63,6 +66,7 @@ pub struct QuichePeer {
 struct Shared {
     state: Mutex<State>,
     journal: Journal,
+    acks_of_path_1: Counts,
 }
 
 #[derive(Default)]
@@ -88,8 +92,8 @@ struct Stream {
 
 impl QuichePeer {
     /// Waits for one client.
-    pub fn listen(identity: &Identity) -> io::Result<QuichePeer> {
-        let mut config = config();
+    pub fn listen(identity: &Identity, ack_detours: bool) -> io::Result<QuichePeer> {
+        let mut config = config(ack_detours);
         let files = identity.files()?;
         config
             .load_cert_chain_from_pem_file(path(&files.certificate))
@@ -102,8 +106,12 @@ impl QuichePeer {
     }
 
     /// Connects to a server over network 0.
-    pub fn connect(server: SocketAddr, identity: &Identity) -> io::Result<QuichePeer> {
-        let mut config = config();
+    pub fn connect(
+        server: SocketAddr,
+        identity: &Identity,
+        ack_detours: bool,
+    ) -> io::Result<QuichePeer> {
+        let mut config = config(ack_detours);
         let files = identity.files()?;
         config
             .load_verify_locations_from_file(path(&files.certificate))
@@ -145,9 +153,14 @@ impl QuichePeer {
             state.quic = Some(quic);
         }
 
+        let acks_of_path_1 = Counts::default();
+        if let Some(quic) = &mut state.quic {
+            log_acks(quic, &acks_of_path_1);
+        }
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             journal: Journal::default(),
+            acks_of_path_1,
         });
         let mut driver = Driver {
             shared: shared.clone(),
@@ -268,6 +281,11 @@ impl Peer for QuichePeer {
         self.with(|quic| quic.close(true, error_code.into(), reason.as_bytes()))
             .expect("an open connection");
     }
+
+    fn acks_of_path_1(&self) -> Option<[u64; 2]> {
+        let counts = &self.shared.acks_of_path_1;
+        Some([0, 1].map(|path: usize| counts[path].load(Relaxed)))
+    }
 }
 
 impl Drop for QuichePeer {
@@ -350,6 +368,9 @@ impl Driver {
                 let packet = &mut buf[..len];
                 if state.quic.is_none() {
                     state.quic = accept(packet, to, from, &mut self.config);
+                    if let Some(quic) = &mut state.quic {
+                        log_acks(quic, &self.shared.acks_of_path_1);
+                    }
                 }
                 if let Some(quic) = &mut state.quic {
                     if let Err(e) = quic.recv(packet, quiche::RecvInfo { from, to }) {
@@ -382,7 +403,7 @@ impl Driver {
     }
 }
 
-fn config() -> Config {
+fn config(ack_detours: bool) -> Config {
     let mut config = Config::new(quiche::PROTOCOL_VERSION).expect("version 1");
     config
         .set_application_protos(&[ALPN])
@@ -395,10 +416,17 @@ fn config() -> Config {
     config.set_max_stream_window(WINDOW_BYTES.into());
     config.set_initial_max_streams_bidi(16);
     config.set_active_connection_id_limit(4);
+    config.enable_ack_detours(ack_detours);
     config
         .set_initial_max_path_id(INITIAL_MAX_PATH_ID.into())
         .expect("a small number");
     config
+}
+
+/// Counts where acknowledgments of path 1 go.
+fn log_acks(quic: &mut Connection, counts: &Counts) {
+    let log = Box::new(AckLog::new(counts.clone()));
+    quic.set_qlog_with_level(log, String::new(), String::new(), quiche::QlogLevel::Core);
 }
 
 fn path(file: &Path) -> &str {

@@ -43,6 +43,11 @@ class Relay:
         self.process.stdin.write(f"rate {client} {bytes_per_second}\n")
         self.process.stdin.flush()
 
+    def set_delay(self, client: str, delay_ms: int) -> None:
+        """Of a client address's link, each way."""
+        self.process.stdin.write(f"delay {client} {delay_ms}\n")
+        self.process.stdin.flush()
+
     def url(self, path: str) -> str:
         return f"https://{self.host}:{self.port}/{path}"
 

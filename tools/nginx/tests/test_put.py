@@ -63,6 +63,27 @@ def test_both_paths_carry_an_upload(taking, mpq, film):
     assert all(path["sent_bytes"] > USED_BYTES and path["samples"][-1][1] > USED_BYTES for path in report["paths"])
 
 
+def test_acks_of_a_far_path_take_the_near_one(taking, mpq, tmp_path):
+    """RTTs of 10 and 200 ms: what nginx sends back over the far link is little, if it may take the near one. Off is the
+    default. The uploads are whole both ways."""
+    file = tmp_path / "film"
+    file.write_bytes(bytes(range(256)) * 40_000)
+    back = {}
+    for detours in ("", "quic_ack_detours on;"):
+        nginx = taking(http=detours)
+        with Relay(nginx.port, delay_ms=5) as relay:
+            relay.set_delay(PATHS[1], 100)
+            run, _ = put(mpq, relay.url("up/film"), file)
+            stats = relay.stats()
+        assert run.returncode == 0, run.stderr
+        assert (nginx.taken / "film").read_bytes() == file.read_bytes()
+        assert stats[PATHS[1]]["up_bytes"] > 2_000_000, stats
+        # For each byte that came by the far link, and over that link.
+        back[detours] = stats[PATHS[1]]["down_bytes"] / stats[PATHS[1]]["up_bytes"]
+        nginx.stop()
+    assert back["quic_ack_detours on;"] < 0.6 * back[""], back
+
+
 def test_many_files_at_once(taking, mpq, tmp_path):
     """Streams share the paths, and each file is whole."""
     nginx = taking()

@@ -17,7 +17,8 @@ use mpq_relay::Relay;
 ///
 /// On standard input, the line "stats" asks for a line of JSON: for each client address "up_bytes" and "down_bytes"
 /// delivered, and "dropped" datagrams. "cut CLIENT" lets nothing more through for that client address, and
-/// "rate CLIENT N" gives its link N bytes a second. The relay ends when standard input does.
+/// "rate CLIENT N" and "delay CLIENT N" give its link N bytes a second, and a way of N ms. The relay ends when standard
+/// input does.
 #[derive(Parser)]
 #[command(name = "mpq-relay")]
 struct Arguments {
@@ -76,6 +77,10 @@ fn command(relay: &Relay, line: &str) -> Option<()> {
     match name {
         "cut" => relay.link(client).set_down(true),
         "rate" => relay.link(client).set_rate(words.next()?.parse().ok()?),
+        "delay" => {
+            let delay = Duration::from_millis(words.next()?.parse().ok()?);
+            relay.link(client).set_delay(delay);
+        }
         _ => return None,
     }
     Some(())

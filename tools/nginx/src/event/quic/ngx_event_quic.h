@@ -81,6 +81,7 @@ typedef struct {
     ngx_array_t                   *path_rules;  /* of ngx_quic_path_rule_t */
     ngx_str_t                      congestion_control;   /* ends with '\0' */
     ngx_str_t                      scheduler;            /* ends with '\0' */
+    ngx_flag_t                     ack_detours;
     size_t                         send_budget;          /* of a worker, or 0 */
 
     ngx_quic_init_pt               init;
