@@ -206,9 +206,10 @@ def test_a_film_survives_a_link(make_nginx, mpq, chromium, film, tmp_path):  # n
             assert picture.stat().st_size < 200_000
             plays("video.ended")
 
-            assert page.evaluate("problems") == []
-            assert page.evaluate("stalls") == []
-            assert console == [] and failed == []
+            seen = f"{console}, {failed}\n{proxy.status()}\n{nginx.errors()}"
+            assert page.evaluate("problems") == [], seen
+            assert page.evaluate("stalls") == [], seen
+            assert console == [] and failed == [], seen
             assert page.evaluate("video.currentTime") >= FILM_SECONDS - 0.5
             frames = page.evaluate("video.getVideoPlaybackQuality().totalVideoFrames")
             # One of each segment at least, on the slowest machine.
