@@ -243,7 +243,11 @@ mod tests {
 
     #[test]
     fn after_linear_growth_w_max_decides() {
-        for (w, profile) in [(99.0, Profile::Concave), (100.0, Profile::Convex), (101.0, Profile::Convex)] {
+        for (w, profile) in [
+            (99.0, Profile::Concave),
+            (100.0, Profile::Convex),
+            (101.0, Profile::Convex),
+        ] {
             let mut curve = Curve::default();
             curve.on_loss(&RULE, 100.0);
             sampled(&mut curve, 0.6);
