@@ -75,6 +75,11 @@ fn hold_in(of: &str, prefix: &str) {
 }
 
 #[test]
+fn controllers_by_delay_with_acknowledgments_by_the_quicker_way() {
+    hold("detours-");
+}
+
+#[test]
 fn completion_times_on_picoquics_links() {
     hold("picoquic-");
 }
