@@ -34,6 +34,7 @@ pub struct Returning {
     told: Vec<(u64, u64)>,
     told_addresses: usize,
     told_at: Option<Instant>,
+    told_token: Option<Vec<u8>>,
     next_look: Option<Instant>,
 }
 
@@ -109,9 +110,12 @@ impl Returning {
             return false;
         }
         let seen: Vec<Path> = paths.iter().map(|(_, path)| *path).collect();
-        let token = keeper.token(&seen, since_epoch());
-        let is_sent = token.is_some_and(|token| quic.send_new_token(&token).is_ok());
+        let token = keeper
+            .token(&seen, self.told_token.as_deref(), since_epoch())
+            .filter(|token| quic.send_new_token(token).is_ok());
+        let is_sent = token.is_some();
         if is_sent {
+            self.told_token = token;
             self.told = windows(&paths).collect();
             self.told_addresses = paths.len();
             self.told_at = Some(now);

@@ -8,7 +8,8 @@
 //!
 //! The server keeps 8 bytes for each pair of addresses, in a table of fixed size: which token is the newest. Only that
 //! one counts, and once, so neither a token that is sent twice nor a collection of old ones makes several connections
-//! jump at the same time. Two pairs in one place of the table cost the older one its memory. The table begins empty, so
+//! jump at the same time. The one before it, of the same connection, counts in its place unless it says more: a client
+//! that leaves when it has its answer may not get the last one. Two pairs in one place of the table cost the older one its memory. The table begins empty, so
 //! nothing is resumed over a restart, and servers that share a key do not take each other's memory.
 //!
 //! The token also shows that the client was reached at these addresses, for some time: a server that asks for that in
@@ -101,7 +102,7 @@ impl fmt::Display for Refusal {
 /// A token that was sealed here, or by a server with the same key.
 #[derive(Clone, Debug)]
 pub struct Token {
-    id: u64,
+    id: u32,
     age: Duration,
     entries: Vec<Entry>,
 }
@@ -142,9 +143,10 @@ impl<S: AsRef<[AtomicU64]>> Keeper<S> {
         })
     }
 
-    /// A token for the client of a connection with these paths. Of more than [`MAX_PATHS`] those with the largest
-    /// windows count. `now` is since the Unix epoch. `None` if there is no randomness.
-    pub fn token(&self, paths: &[Path], now: Duration) -> Option<Vec<u8>> {
+    /// A token for the client of a connection with these paths, after the token `before` that it was sent last, if any.
+    /// Of more than [`MAX_PATHS`] paths those with the largest windows count. `now` is since the Unix epoch. `None` if
+    /// there is no randomness.
+    pub fn token(&self, paths: &[Path], before: Option<&[u8]>, now: Duration) -> Option<Vec<u8>> {
         let mut entries = self.entries(paths);
         entries.truncate(MAX_PATHS);
 
@@ -170,8 +172,20 @@ impl<S: AsRef<[AtomicU64]>> Keeper<S> {
         let sealed = encrypt_aead(cipher, &self.seal_key, Some(&nonce), &[], &plain, &mut tag);
         let token = [&nonce[..], &sealed.ok()?, &tag].concat();
 
+        let before = before.and_then(|before| self.open(before, now));
         for entry in entries.iter().filter(|entry| entry.memory.is_some()) {
-            self.slot(entry.pair).store(id, Ordering::Release);
+            let before = before
+                .as_ref()
+                .filter(|before| before.says_no_more_than(entry));
+            let replace = |slot| {
+                let kept = before
+                    .map(|before| before.id)
+                    .filter(|id| *id == newest(slot));
+                Some(u64::from(id) << 32 | u64::from(kept.unwrap_or(0)))
+            };
+            self.slot(entry.pair)
+                .fetch_update(Ordering::AcqRel, Ordering::Relaxed, replace)
+                .ok();
         }
         Some(token)
     }
@@ -221,8 +235,11 @@ impl<S: AsRef<[AtomicU64]>> Keeper<S> {
         if memory.age > self.lifetime || self.lifetime.is_zero() {
             return Err(Refusal::Expired);
         }
+        let counts = |slot| newest(slot) == token.id || slot as u32 == token.id;
         self.slot(pair)
-            .compare_exchange(token.id, 0, Ordering::AcqRel, Ordering::Relaxed)
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |slot| {
+                counts(slot).then_some(0)
+            })
             .map(|_| memory)
             .map_err(|_| Refusal::Used)
     }
@@ -273,6 +290,16 @@ impl<S: AsRef<[AtomicU64]>> Keeper<S> {
     }
 }
 
+impl Token {
+    /// Whether what it says of the path of an entry is something, and no more than that entry.
+    fn says_no_more_than(&self, entry: &Entry) -> bool {
+        let other = self.entries.iter().find(|other| other.pair == entry.pair);
+        other.is_some_and(|other| {
+            other.memory.is_some() && other.window_bytes() <= entry.window_bytes()
+        })
+    }
+}
+
 impl Memory {
     const NONE: Memory = Memory {
         window_bytes: 0,
@@ -305,8 +332,13 @@ impl Entry {
 }
 
 /// The nonce says which token it is; 0 is none.
-fn id_of(nonce: &[u8]) -> Option<u64> {
-    Some(u64_of(&nonce[..8])).filter(|id| *id != 0)
+fn id_of(nonce: &[u8]) -> Option<u32> {
+    Some(u64_of(&nonce[..4]) as u32).filter(|id| *id != 0)
+}
+
+/// The newest token of a place of the table, whose other half is the one before it if that counts, too.
+fn newest(slot: u64) -> u32 {
+    (slot >> 32) as u32
 }
 
 fn u32_of(value: impl TryInto<u32>) -> [u8; 4] {
@@ -362,7 +394,7 @@ mod tests {
     fn each_path_is_known_by_its_addresses_once() {
         let keeper = keeper(1);
         let paths = [path("198.51.100.1", 400_000), path("2001:db8::1", 90_000)];
-        let token = keeper.token(&paths, NOW).unwrap();
+        let token = keeper.token(&paths, None, NOW).unwrap();
         assert_eq!(token.len(), TOKEN_BYTES);
 
         let opened = keeper.open(&token, NOW).unwrap();
@@ -387,7 +419,9 @@ mod tests {
     #[test]
     fn another_network_is_not_known() {
         let keeper = keeper(1);
-        let token = keeper.token(&[path("198.51.100.1", 400_000)], NOW).unwrap();
+        let token = keeper
+            .token(&[path("198.51.100.1", 400_000)], None, NOW)
+            .unwrap();
         let opened = keeper.open(&token, NOW).unwrap();
         for (peer, local) in [
             ("198.51.100.2", "192.0.2.1"),
@@ -405,7 +439,7 @@ mod tests {
     fn memory_is_for_a_lifetime_and_addresses_for_theirs() {
         let keeper = keeper(1);
         let paths = [path("198.51.100.1", 400_000), path("198.51.100.2", 0)];
-        let token = keeper.token(&paths, NOW).unwrap();
+        let token = keeper.token(&paths, None, NOW).unwrap();
         let late = HOUR + Duration::from_secs(1);
         assert_eq!(
             take(&keeper, &token, "198.51.100.1", late),
@@ -429,7 +463,9 @@ mod tests {
     #[test]
     fn what_is_passed_on_does_not_become_younger() {
         let keeper = keeper(1);
-        let first = keeper.token(&[path("198.51.100.1", 400_000)], NOW).unwrap();
+        let first = keeper
+            .token(&[path("198.51.100.1", 400_000)], None, NOW)
+            .unwrap();
         let (later, local) = (NOW + HOUR / 2, ip("192.0.2.1"));
         let opened = keeper.open(&first, later).unwrap();
         let memory = keeper.take(&opened, ip("198.51.100.1"), local).unwrap();
@@ -437,7 +473,7 @@ mod tests {
 
         let mut passed_on = path("198.51.100.1", 0);
         passed_on.memory = Some(memory);
-        let second = keeper.token(&[passed_on], later).unwrap();
+        let second = keeper.token(&[passed_on], None, later).unwrap();
         let late = HOUR + Duration::from_secs(1);
         assert_eq!(
             take(&keeper, &second, "198.51.100.1", late),
@@ -450,7 +486,7 @@ mod tests {
     fn what_turned_out_wrong_is_forgotten() {
         let keeper = keeper(1);
         let paths = [path("198.51.100.1", 400_000), path("198.51.100.2", 300_000)];
-        let token = keeper.token(&paths, NOW).unwrap();
+        let token = keeper.token(&paths, None, NOW).unwrap();
         keeper.forget(ip("198.51.100.1"), ip("192.0.2.1"));
         assert_eq!(
             take(&keeper, &token, "198.51.100.1", HOUR),
@@ -462,10 +498,16 @@ mod tests {
     #[test]
     fn only_the_newest_of_the_same_addresses_counts() {
         let keeper = keeper(1);
-        let first = keeper.token(&[path("198.51.100.1", 400_000)], NOW).unwrap();
-        let other = keeper.token(&[path("198.51.100.2", 300_000)], NOW).unwrap();
-        let second = keeper.token(&[path("198.51.100.1", 200_000)], NOW).unwrap();
-        let unseen = keeper.token(&[path("198.51.100.1", 0)], NOW).unwrap();
+        let first = keeper
+            .token(&[path("198.51.100.1", 400_000)], None, NOW)
+            .unwrap();
+        let other = keeper
+            .token(&[path("198.51.100.2", 300_000)], None, NOW)
+            .unwrap();
+        let second = keeper
+            .token(&[path("198.51.100.1", 200_000)], None, NOW)
+            .unwrap();
+        let unseen = keeper.token(&[path("198.51.100.1", 0)], None, NOW).unwrap();
         let late = HOUR / 2;
         assert_eq!(
             take(&keeper, &first, "198.51.100.1", late),
@@ -479,12 +521,58 @@ mod tests {
         assert_eq!(take(&keeper, &other, "198.51.100.2", late), Ok(300_000));
     }
 
+    /// The last token of a connection may not arrive.
+    #[test]
+    fn the_one_before_counts_in_place_of_the_newest() {
+        let keeper = keeper(1);
+        let peer = "198.51.100.1";
+        let issue = |window, before: Option<&Vec<u8>>| {
+            let before = before.map(|token| &token[..]);
+            keeper.token(&[path(peer, window)], before, NOW).unwrap()
+        };
+
+        // Either of the two, and then neither.
+        let first = issue(200_000, None);
+        let second = issue(300_000, Some(&first));
+        assert_eq!(take(&keeper, &first, peer, HOUR), Ok(200_000));
+        assert_eq!(take(&keeper, &second, peer, HOUR), Err(Refusal::Used));
+        let first = issue(200_000, None);
+        let second = issue(200_000, Some(&first));
+        assert_eq!(take(&keeper, &second, peer, HOUR), Ok(200_000));
+        assert_eq!(take(&keeper, &first, peer, HOUR), Err(Refusal::Used));
+
+        // None but the last two.
+        let first = issue(200_000, None);
+        let second = issue(300_000, Some(&first));
+        let third = issue(400_000, Some(&second));
+        assert_eq!(take(&keeper, &first, peer, HOUR), Err(Refusal::Used));
+        assert_eq!(take(&keeper, &second, peer, HOUR), Ok(300_000));
+        assert_eq!(take(&keeper, &third, peer, HOUR), Err(Refusal::Used));
+
+        // Not what says more than is known since,
+        let first = issue(200_000, None);
+        let second = issue(100_000, Some(&first));
+        assert_eq!(take(&keeper, &first, peer, HOUR), Err(Refusal::Used));
+        assert_eq!(take(&keeper, &second, peer, HOUR), Ok(100_000));
+
+        // nor what was used, or another connection replaced.
+        let first = issue(200_000, None);
+        assert!(take(&keeper, &first, peer, HOUR).is_ok());
+        issue(300_000, Some(&first));
+        assert_eq!(take(&keeper, &first, peer, HOUR), Err(Refusal::Used));
+        let first = issue(200_000, None);
+        issue(200_000, None);
+        let second = issue(300_000, Some(&first));
+        assert_eq!(take(&keeper, &first, peer, HOUR), Err(Refusal::Used));
+        assert_eq!(take(&keeper, &second, peer, HOUR), Ok(300_000));
+    }
+
     #[test]
     fn paths_with_the_same_addresses_are_one_and_the_least() {
         let keeper = keeper(1);
         for windows in [[300_000, 100_000], [100_000, 300_000]] {
             let paths = windows.map(|bytes| path("198.51.100.1", bytes));
-            let token = keeper.token(&paths, NOW).unwrap();
+            let token = keeper.token(&paths, None, NOW).unwrap();
             assert_eq!(take(&keeper, &token, "198.51.100.1", HOUR), Ok(100_000));
             assert_eq!(
                 take(&keeper, &token, "198.51.100.1", HOUR),
@@ -499,14 +587,14 @@ mod tests {
         let paths: Vec<Path> = (1..=10)
             .map(|i| path(&format!("198.51.100.{i}"), i * 100_000))
             .collect();
-        let token = keeper.token(&paths, NOW).unwrap();
+        let token = keeper.token(&paths, None, NOW).unwrap();
         for i in 1..=10 {
             let peer = format!("198.51.100.{i}");
             let taken = take(&keeper, &token, &peer, HOUR);
             assert_eq!(taken.is_ok(), i > 2, "{i}: {taken:?}");
         }
         let huge = keeper
-            .token(&[path("198.51.100.1", u64::MAX)], NOW)
+            .token(&[path("198.51.100.1", u64::MAX)], None, NOW)
             .unwrap();
         let most = u64::from(u32::MAX);
         assert_eq!(take(&keeper, &huge, "198.51.100.1", HOUR), Ok(most));
@@ -515,7 +603,9 @@ mod tests {
     #[test]
     fn what_is_not_ours_is_nothing() {
         let keeper = keeper(1);
-        let token = keeper.token(&[path("198.51.100.1", 400_000)], NOW).unwrap();
+        let token = keeper
+            .token(&[path("198.51.100.1", 400_000)], None, NOW)
+            .unwrap();
         for i in 0..token.len() {
             let mut forged = token.clone();
             forged[i] ^= 1;
@@ -541,8 +631,12 @@ mod tests {
         assert!(Keeper::new(&[1; 32], table(3), HOUR).is_none());
         // In a table of one place each client takes it from the one before.
         let keeper = Keeper::new(&[1; 32], table(1), HOUR).unwrap();
-        let first = keeper.token(&[path("198.51.100.1", 400_000)], NOW).unwrap();
-        let second = keeper.token(&[path("198.51.100.2", 400_000)], NOW).unwrap();
+        let first = keeper
+            .token(&[path("198.51.100.1", 400_000)], None, NOW)
+            .unwrap();
+        let second = keeper
+            .token(&[path("198.51.100.2", 400_000)], None, NOW)
+            .unwrap();
         assert_eq!(
             take(&keeper, &first, "198.51.100.1", HOUR),
             Err(Refusal::Used)
