@@ -9,8 +9,9 @@
 //! The server keeps 8 bytes for each pair of addresses, in a table of fixed size: which token is the newest. Only that
 //! one counts, and once, so neither a token that is sent twice nor a collection of old ones makes several connections
 //! jump at the same time. The one before it, of the same connection, counts in its place unless it says more: a client
-//! that leaves when it has its answer may not get the last one. Two pairs in one place of the table cost the older one its memory. The table begins empty, so
-//! nothing is resumed over a restart, and servers that share a key do not take each other's memory.
+//! that leaves when it has its answer may not get the last one. Two pairs in one place of the table cost the older one
+//! its memory. The table begins empty, so nothing is resumed over a restart, and servers that share a key do not take
+//! each other's memory.
 //!
 //! The token also shows that the client was reached at these addresses, for some time: a server that asks for that in
 //! Retry packets need not ask. It is valid for each address that the connection had validated (RFC 10069, section 3.1.3).
@@ -379,6 +380,12 @@ mod tests {
         }
     }
 
+    fn issue<S: AsRef<[AtomicU64]>>(keeper: &Keeper<S>, peer: &str, window_bytes: u64) -> Vec<u8> {
+        keeper
+            .token(&[path(peer, window_bytes)], None, NOW)
+            .unwrap()
+    }
+
     fn take<S: AsRef<[AtomicU64]>>(
         keeper: &Keeper<S>,
         token: &[u8],
@@ -419,9 +426,7 @@ mod tests {
     #[test]
     fn another_network_is_not_known() {
         let keeper = keeper(1);
-        let token = keeper
-            .token(&[path("198.51.100.1", 400_000)], None, NOW)
-            .unwrap();
+        let token = issue(&keeper, "198.51.100.1", 400_000);
         let opened = keeper.open(&token, NOW).unwrap();
         for (peer, local) in [
             ("198.51.100.2", "192.0.2.1"),
@@ -463,9 +468,7 @@ mod tests {
     #[test]
     fn what_is_passed_on_does_not_become_younger() {
         let keeper = keeper(1);
-        let first = keeper
-            .token(&[path("198.51.100.1", 400_000)], None, NOW)
-            .unwrap();
+        let first = issue(&keeper, "198.51.100.1", 400_000);
         let (later, local) = (NOW + HOUR / 2, ip("192.0.2.1"));
         let opened = keeper.open(&first, later).unwrap();
         let memory = keeper.take(&opened, ip("198.51.100.1"), local).unwrap();
@@ -498,16 +501,10 @@ mod tests {
     #[test]
     fn only_the_newest_of_the_same_addresses_counts() {
         let keeper = keeper(1);
-        let first = keeper
-            .token(&[path("198.51.100.1", 400_000)], None, NOW)
-            .unwrap();
-        let other = keeper
-            .token(&[path("198.51.100.2", 300_000)], None, NOW)
-            .unwrap();
-        let second = keeper
-            .token(&[path("198.51.100.1", 200_000)], None, NOW)
-            .unwrap();
-        let unseen = keeper.token(&[path("198.51.100.1", 0)], None, NOW).unwrap();
+        let first = issue(&keeper, "198.51.100.1", 400_000);
+        let other = issue(&keeper, "198.51.100.2", 300_000);
+        let second = issue(&keeper, "198.51.100.1", 200_000);
+        let unseen = issue(&keeper, "198.51.100.1", 0);
         let late = HOUR / 2;
         assert_eq!(
             take(&keeper, &first, "198.51.100.1", late),
@@ -593,9 +590,7 @@ mod tests {
             let taken = take(&keeper, &token, &peer, HOUR);
             assert_eq!(taken.is_ok(), i > 2, "{i}: {taken:?}");
         }
-        let huge = keeper
-            .token(&[path("198.51.100.1", u64::MAX)], None, NOW)
-            .unwrap();
+        let huge = issue(&keeper, "198.51.100.1", u64::MAX);
         let most = u64::from(u32::MAX);
         assert_eq!(take(&keeper, &huge, "198.51.100.1", HOUR), Ok(most));
     }
@@ -603,9 +598,7 @@ mod tests {
     #[test]
     fn what_is_not_ours_is_nothing() {
         let keeper = keeper(1);
-        let token = keeper
-            .token(&[path("198.51.100.1", 400_000)], None, NOW)
-            .unwrap();
+        let token = issue(&keeper, "198.51.100.1", 400_000);
         for i in 0..token.len() {
             let mut forged = token.clone();
             forged[i] ^= 1;
@@ -631,12 +624,8 @@ mod tests {
         assert!(Keeper::new(&[1; 32], table(3), HOUR).is_none());
         // In a table of one place each client takes it from the one before.
         let keeper = Keeper::new(&[1; 32], table(1), HOUR).unwrap();
-        let first = keeper
-            .token(&[path("198.51.100.1", 400_000)], None, NOW)
-            .unwrap();
-        let second = keeper
-            .token(&[path("198.51.100.2", 400_000)], None, NOW)
-            .unwrap();
+        let first = issue(&keeper, "198.51.100.1", 400_000);
+        let second = issue(&keeper, "198.51.100.2", 400_000);
         assert_eq!(
             take(&keeper, &first, "198.51.100.1", HOUR),
             Err(Refusal::Used)
