@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -109,6 +110,10 @@ pub struct TransportSettings {
 
     /// Accept and offer 0-RTT.
     pub early_data: bool,
+
+    /// Write qlog of each connection of a client into this folder; a server is told by
+    /// [`ListenOptions`](crate::ListenOptions).
+    pub qlog: Option<PathBuf>,
 }
 
 impl Default for TransportSettings {
@@ -134,6 +139,7 @@ impl Default for TransportSettings {
             send_budget: None,
             version: quiche::PROTOCOL_VERSION,
             early_data: false,
+            qlog: None,
         }
     }
 }

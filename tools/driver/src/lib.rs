@@ -18,6 +18,7 @@ mod conn_key;
 mod connection;
 mod error;
 mod listener;
+mod qlog;
 mod returning;
 mod socket;
 mod timer;

@@ -2,6 +2,7 @@
 //! belongs to none.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use crate::cid::fill_random;
 use crate::cid::random_cid;
 use crate::cid::EndpointKey;
 use crate::cid::CID_BYTES;
+use crate::qlog;
 use crate::returning::Keeper;
 
 /// Bytes of the token that ends a stateless reset.
@@ -42,6 +44,9 @@ pub struct ListenOptions {
     /// Remember for so long what was seen of clients' paths, in tokens that clients bring along, so that theirs resume
     /// carefully (RFC 9959). It takes a congestion controller of the decision layer.
     pub remember: Option<Duration>,
+
+    /// Write qlog of each connection into this folder, which exists: `server-CID.sqlog`.
+    pub qlog: Option<PathBuf>,
 }
 
 impl Default for ListenOptions {
@@ -51,6 +56,7 @@ impl Default for ListenOptions {
             retry: false,
             key: EndpointKey::random(),
             remember: None,
+            qlog: None,
         }
     }
 }
@@ -167,6 +173,9 @@ impl Listener {
             .set_stateless_reset_token(Some(key.reset_token(&scid)));
         match quiche::accept(&scid, original_dcid.as_ref(), to, from, &mut self.config) {
             Ok(mut quic) => {
+                if let Some(folder) = &self.options.qlog {
+                    qlog::begin(&mut quic, &scid, folder);
+                }
                 if is_verified {
                     // An error on clients only.
                     let _ = quic.set_peer_address_verified();

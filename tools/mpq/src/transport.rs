@@ -7,6 +7,7 @@ use mpq_driver::TransportSettings;
 
 use crate::cc_trace;
 use crate::exit::Failure;
+use crate::exit::LOCAL;
 
 /// Less would hold a few packets only.
 const LEAST_BUFFER: u64 = 16 << 10;
@@ -40,6 +41,11 @@ pub struct TransportArgs {
         value_parser = checked(quiche::check_scheduler_name)
     )]
     sched: String,
+
+    /// Write qlog of each connection into FOLDER, for qvis and others:
+    /// client-CID.sqlog, server-CID.sqlog
+    #[arg(long, value_name = "FOLDER")]
+    qlog: Option<PathBuf>,
 
     /// Connection-wide flow control limit
     #[arg(long, value_name = "BYTES", default_value_t = 24 << 20)]
@@ -136,8 +142,14 @@ impl TransportArgs {
         self.no_multipath
     }
 
-    /// The settings these options stand for. Creates the file of `--cc-trace`.
+    /// The settings these options stand for. Creates the file of `--cc-trace` and the folder of `--qlog`.
     pub fn settings(&self) -> Result<TransportSettings, Failure> {
+        if let Some(folder) = &self.qlog {
+            std::fs::create_dir_all(folder).map_err(|e| {
+                let folder = folder.display();
+                Failure::new(LOCAL, format!("cannot write qlog into {folder}: {e}"))
+            })?;
+        }
         let cc_observer = match &self.cc_trace {
             Some(file) => Some(cc_trace::to_csv(file, &self.cc)?),
             None => None,
@@ -158,6 +170,7 @@ impl TransportArgs {
             pacing: !self.disable_pacing,
             grease: !self.no_grease,
             version: self.wire_version,
+            qlog: self.qlog.clone(),
             ..Default::default()
         })
     }

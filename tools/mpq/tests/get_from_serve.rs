@@ -321,6 +321,50 @@ fn nobody_there_is_a_network_error() {
     assert_eq!(dirs.names(), [""; 0]);
 }
 
+#[test]
+fn qlog_of_both_ends() {
+    let (dirs, _) = dirs(300_000);
+    let logs = dirs.cwd.join("not/yet");
+    let options = ["--qlog", logs.to_str().unwrap()];
+    let server = Server::start(&dirs.www, &options);
+    let relay = Relay::start(server.port);
+    let output = dirs
+        .get(&options)
+        .args(["--no-verify", "--connect-to", &relay.address()])
+        .args(TWO_PATHS)
+        .arg(server.url("file.bin"))
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    signal(&server.child, "TERM");
+    assert_eq!(server.wait().0, 0);
+    for side in ["client", "server"] {
+        let events = common::qlog(&logs, side);
+        let is_there = |name: &str, path_id: u64| {
+            let of_path = |e: &serde_json::Value| {
+                e["data"]["path_id"] == path_id || e["data"]["header"]["path_id"] == path_id
+            };
+            events.iter().any(|e| e["name"] == name && of_path(e))
+        };
+        for path_id in [0, 1] {
+            assert!(is_there("quic:packet_sent", path_id), "{side} {path_id}");
+        }
+        assert!(is_there("multipath:path_validated", 1), "{side}");
+    }
+
+    let file = dirs.www.join("file.bin");
+    let output = dirs
+        .get(&["--qlog", file.to_str().unwrap(), "https://127.0.0.1:1/"])
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 6);
+    assert!(
+        stderr(&output).contains("cannot write qlog"),
+        "{}",
+        stderr(&output)
+    );
+}
+
 /// What the columns of LIA's rows say, as far as there is a sample.
 struct Lia {
     path_id: usize,

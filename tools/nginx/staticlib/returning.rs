@@ -142,7 +142,8 @@ pub extern "C" fn ngx_quic_returning_path_validated(returning: &mut Returning) {
     returning.path_validated();
 }
 
-/// Sends the client a token if there is something to tell, and returns whether it did.
+/// Sends the client a token if there is something to tell, and returns of how many paths it says the windows; -1 if it
+/// sent none.
 ///
 /// # Safety
 ///
@@ -154,9 +155,10 @@ pub unsafe extern "C" fn ngx_quic_returning_tell(
     conn: Opaque,
     tells_addresses: c_int,
 ) -> c_int {
-    guard(conn, 0, || {
+    guard(conn, -1, || {
         let quic = unsafe { &mut *conn.cast::<quiche::Connection>() };
-        returning.tell(keeper, quic, tells_addresses != 0).into()
+        let told = returning.tell(keeper, quic, tells_addresses != 0);
+        told.map_or(-1, |paths| paths as c_int)
     })
 }
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-FILES = {"1m.bin": 1_000_000, "3m.bin": 3_000_000, "8m.bin": 8_000_000, "hello.txt": 6}
+FILES = {"1m.bin": 1_000_000, "3m.bin": 3_000_000, "8m.bin": 8_000_000, "30m.bin": 30_000_000, "hello.txt": 6}
 
 # A hang is a failure, and slowness is none: on an idle machine nothing that is waited for takes a tenth of this.
 LIMIT_SECONDS = 180

@@ -91,36 +91,33 @@ impl Returning {
     }
 
     /// Sends the client a token if there is something to tell, with `tells_addresses` also if that is only where it was
-    /// reached. Called as often as one likes. Returns whether a token was sent.
+    /// reached. Called as often as one likes. Returns what the token that was sent says: the windows of how many paths.
     pub fn tell<S: AsRef<[AtomicU64]>>(
         &mut self,
         keeper: &Keeper<S>,
         quic: &mut Connection,
         tells_addresses: bool,
-    ) -> bool {
+    ) -> Option<usize> {
         let now = Instant::now();
         if self.next_look.is_some_and(|at| now < at) || !quic.is_established() {
-            return false;
+            return None;
         }
         self.next_look = Some(now + LOOK_INTERVAL);
 
         let paths = self.look(keeper, quic, now);
         let is_new_address = tells_addresses && paths.len() > self.told_addresses;
         if !is_new_address && !self.is_worth_telling(keeper.lifetime, &paths, now) {
-            return false;
+            return None;
         }
         let seen: Vec<Path> = paths.iter().map(|(_, path)| *path).collect();
         let token = keeper
             .token(&seen, self.told_token.as_deref(), since_epoch())
-            .filter(|token| quic.send_new_token(token).is_ok());
-        let is_sent = token.is_some();
-        if is_sent {
-            self.told_token = token;
-            self.told = windows(&paths).collect();
-            self.told_addresses = paths.len();
-            self.told_at = Some(now);
-        }
-        is_sent
+            .filter(|token| quic.send_new_token(token).is_ok())?;
+        self.told_token = Some(token);
+        self.told = windows(&paths).collect();
+        self.told_addresses = paths.len();
+        self.told_at = Some(now);
+        Some(self.told.len())
     }
 
     /// The validated paths with what is known of them, by path ID.

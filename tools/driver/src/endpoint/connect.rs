@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -14,6 +15,7 @@ use super::paths::device;
 use super::Endpoint;
 use crate::cid::random_cid;
 use crate::conn_key::ConnKey;
+use crate::qlog;
 use crate::returning::Resumption;
 
 /// Where and how to connect.
@@ -36,6 +38,9 @@ pub struct ConnectOptions {
 
     /// What an earlier connection to the server has left.
     pub resumption: Resumption,
+
+    /// Write qlog into this folder, which exists: `client-CID.sqlog`.
+    pub qlog: Option<PathBuf>,
 }
 
 /// Why a connection attempt could not even begin.
@@ -93,6 +98,9 @@ impl Endpoint {
         let mut begin = |resumption: &Resumption| {
             let mut quic =
                 quiche::connect(options.server_name.as_deref(), &scid, local, peer, config)?;
+            if let Some(folder) = &options.qlog {
+                qlog::begin(&mut quic, &scid, folder);
+            }
             if let Some(token) = &resumption.token {
                 quic.set_token(token)?;
             }

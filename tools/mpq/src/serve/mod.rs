@@ -135,6 +135,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
             max_connections: args.max_connections,
             retry: args.retry,
             remember: args.remember.map(Duration::from_secs),
+            qlog: settings.qlog,
             ..Default::default()
         },
         SocketOptions::default(),

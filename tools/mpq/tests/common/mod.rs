@@ -306,3 +306,22 @@ pub fn json(dirs: &Dirs, name: &str) -> serde_json::Value {
     let text = std::fs::read_to_string(dirs.cwd.join(name)).unwrap();
     serde_json::from_str(&text).unwrap()
 }
+
+/// The events of the only qlog in `folder` of a client or a server, in their order.
+pub fn qlog(folder: &Path, side: &str) -> Vec<serde_json::Value> {
+    let files = std::fs::read_dir(folder).unwrap();
+    let mut files = files.map(|file| file.unwrap().path());
+    let is_wanted = |file: &PathBuf| {
+        file.file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .starts_with(side)
+    };
+    let file = files.find(is_wanted).expect("a qlog");
+    let text = std::fs::read_to_string(file).unwrap();
+    // JSON text sequences (RFC 7464); the first record is the header.
+    let records = text.split('\x1e').filter(|record| !record.is_empty());
+    let parsed = records.map(|record| serde_json::from_str(record).unwrap());
+    parsed.skip(1).collect()
+}

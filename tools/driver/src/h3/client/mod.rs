@@ -276,6 +276,7 @@ impl Client {
                 handshake_timeout: transport.handshake_timeout,
                 idle_timeout: transport.idle_timeout,
                 resumption: resumption.unwrap_or_default(),
+                qlog: transport.qlog.clone(),
             },
             &mut config,
         )?;

@@ -355,7 +355,7 @@ ngx_int_t ngx_quic_create_returning(ngx_connection_t *c,
     ngx_quic_header_t *pkt);
 void ngx_quic_close_returning(ngx_quic_connection_t *qc);
 void ngx_quic_returning_event(ngx_connection_t *c, quiche_path_event *ev);
-void ngx_quic_tell_returning(ngx_quic_connection_t *qc);
+void ngx_quic_tell_returning(ngx_connection_t *c);
 
 /* ngx_event_quic_status.c */
 extern ngx_quic_status_t  *ngx_quic_status;      /* of this worker */

@@ -102,7 +102,7 @@ ngx_quic_update_paths(ngx_connection_t *c)
         ngx_quic_supply_cids(c);
     }
 
-    ngx_quic_tell_returning(qc);
+    ngx_quic_tell_returning(c);
 
     return NGX_OK;
 }

@@ -272,14 +272,27 @@ ngx_quic_begin_path(ngx_connection_t *c, uint64_t path_id,
 /* tells the client what is known of its paths, if that is news */
 
 void
-ngx_quic_tell_returning(ngx_quic_connection_t *qc)
+ngx_quic_tell_returning(ngx_connection_t *c)
 {
-    if (qc->returning) {
-        ngx_quic_status->resume_tokens +=
-                    ngx_quic_returning_tell(qc->returning, qc->conf->keeper,
-                                            qc->conn,
-                                            ngx_quic_wants_retry(qc->conf));
+    int                     paths;
+    ngx_quic_connection_t  *qc;
+
+    qc = ngx_quic_get_connection(c);
+
+    if (qc->returning == NULL) {
+        return;
     }
+
+    paths = ngx_quic_returning_tell(qc->returning, qc->conf->keeper, qc->conn,
+                                    ngx_quic_wants_retry(qc->conf));
+    if (paths < 0) {
+        return;
+    }
+
+    ngx_quic_status->resume_tokens++;
+
+    ngx_log_error(NGX_LOG_INFO, c->log, 0,
+                  "quic token sent, windows of %d paths in it", paths);
 }
 
 
