@@ -1,6 +1,5 @@
 //! qlog of connections, in a file each.
 
-use std::fmt::Write;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
@@ -12,10 +11,7 @@ use quiche::ConnectionId;
 /// made is told to the log.
 pub(crate) fn begin(quic: &mut Connection, scid: &ConnectionId, folder: &Path) {
     let side = if quic.is_server() { "server" } else { "client" };
-    let mut name = format!("{side}-");
-    for byte in scid.iter() {
-        let _ = write!(name, "{byte:02x}");
-    }
+    let name = format!("{side}-{scid:?}");
     let file = folder.join(&name).with_extension("sqlog");
     match File::create(&file) {
         Ok(to) => {
