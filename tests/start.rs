@@ -14,9 +14,13 @@ use mpq_decision::registry::Rtt;
 use mpq_decision::PathId;
 use proptest::prelude::*;
 
-/// The controllers that have the parameter.
+/// The controllers that have the parameter with all its words: BBR has two of them.
 fn with_starts() -> impl Iterator<Item = &'static str> {
-    with_param("start")
+    with_param("start").filter(|name| !is_model(name))
+}
+
+fn is_model(name: &str) -> bool {
+    cc::by_name(name).unwrap().is_model()
 }
 
 #[test]
@@ -35,6 +39,11 @@ fn every_coupled_controller_that_goes_by_losses_has_it() {
         ] {
             assert_eq!(start(&format!("{name}:start={word}")), is);
         }
+    }
+    for name in with_param("start").filter(|name| is_model(name)) {
+        assert_eq!(start(name), Start::Suss);
+        assert_eq!(start(&format!("{name}:start=slow")), Start::Slow);
+        assert!(format!("{name}:start=train").parse::<cc::Choice>().is_err());
     }
     assert_eq!(start("wvegas"), Start::Slow);
     assert_eq!(start("uncoupled-reno"), Start::Slow);

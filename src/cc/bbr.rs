@@ -22,6 +22,7 @@
 mod bounds;
 mod filters;
 mod losses;
+mod opening;
 mod probe_bw;
 mod probe_rtt;
 mod rival;
@@ -53,6 +54,7 @@ use probe_bw::Cycle;
 use probe_rtt::MinRtt;
 use rival::Law;
 use rival::Rival;
+use opening::Opening;
 use startup::FullBw;
 
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
@@ -73,10 +75,11 @@ pub const ENTRY: Entry = Entry {
         "losses=judged: they are held against what the path loses with an empty queue",
         "look=on: the first probe for bandwidth comes a second or ten round trips after Drain",
         "regrow=on: a probe that finds a fifth more twice, and no queue, becomes a Startup",
+        "start=suss: the first Startup grows by more than 2 in a round trip that shows room",
         "probe-rtt=needed: an RTT within 1/32 of the least puts off ProbeRTT, not only a smaller one",
         "compete=aimd: while somebody else keeps a queue, no more is in flight than AIMD has there; \
          off by itself",
-        "the draft alone has probe-rtt=always, losses=counted, look=off and regrow=off",
+        "the draft alone has probe-rtt=always, losses=counted, look=off, regrow=off and start=slow",
         "losses of one ACK are judged together, and count as one range",
         "a spurious loss undoes nothing",
         "the window of extra_acked is 5 to 10 round trips",
@@ -86,7 +89,7 @@ pub const ENTRY: Entry = Entry {
 };
 
 /// The parameters of a path's model.
-pub(super) const PARAMS: [Param; 12] = [
+pub(super) const PARAMS: [Param; 13] = [
     Param::choice(
         "losses",
         &["judged", "counted"],
@@ -106,6 +109,11 @@ pub(super) const PARAMS: [Param; 12] = [
         "probe-rtt",
         &["needed", "always"],
         "empty the queue only if nothing close to the least RTT was seen for 5 s, or whatever was",
+    ),
+    Param::choice(
+        "start",
+        &["suss", "slow"],
+        "how a path begins: by rounds that quadruple while there is room, or by doubling",
     ),
     Param::number(
         "theta",
@@ -142,7 +150,7 @@ pub(super) const PARAMS: [Param; 12] = [
 ];
 
 /// Which of [`PARAMS`] is `compete`, whose default is not the same for all.
-pub(super) const COMPETE: usize = 9;
+pub(super) const COMPETE: usize = 10;
 
 /// The parameter `compete`; the first word is its default.
 pub(super) const fn compete(words: &'static [&'static str]) -> Param {
@@ -170,6 +178,7 @@ pub(super) struct Rules {
     look: bool,
     regrow: bool,
     seldom: bool,
+    suss: bool,
     theta: f64,
     noise: f64,
     up: f64,
@@ -192,6 +201,7 @@ impl Rules {
             look: settings.word("look") == "on",
             regrow: settings.word("regrow") == "on",
             seldom: settings.word("probe-rtt") == "needed",
+            suss: settings.word("start") == "suss",
             theta: settings.get("theta"),
             noise: settings.get("noise"),
             up: settings.get("up"),
@@ -327,6 +337,8 @@ pub(super) struct Engine {
     prior_cwnd: f64,
     initial_cwnd: f64,
     pace: Option<f64>,
+    /// Before the first Startup has ended, or lost a packet.
+    opening: Option<Opening>,
     in_recovery: bool,
     /// Most bytes in flight, in this round trip and in the last one.
     peak: [f64; 2],
@@ -459,10 +471,11 @@ impl Engine {
     }
 
     /// The path as it stands before the first ACK.
-    fn begin(&mut self, path: &PathState) {
+    fn begin(&mut self, rules: &Rules, path: &PathState) {
         if self.cwnd == 0.0 {
             self.cwnd = path.cwnd_bytes as f64;
             self.initial_cwnd = self.cwnd;
+            self.opening = rules.suss.then(Opening::default);
         }
         if let (None, Some(rtt)) = (self.pace, path.rtt) {
             self.pace = Some(STARTUP_GAIN * self.cwnd / secs(rtt.smoothed));
@@ -497,7 +510,7 @@ impl Engine {
         ack: &Ack,
         rate: Option<&RateSample>,
     ) -> Option<Control> {
-        self.begin(path);
+        self.begin(rules, path);
         let sample = rate?;
         self.min_rtt.note_way_back(now, path);
         let seen = self.see(now, path, ack, sample);
@@ -506,7 +519,9 @@ impl Engine {
         if recovered {
             self.restore_cwnd();
         }
+        let cwnd = self.cwnd;
         self.on_ack(rules, seen);
+        self.open_faster(now, path, ack, cwnd);
         Some(self.control())
     }
 
@@ -519,7 +534,8 @@ impl Engine {
         loss: &Loss,
         flight: Option<&Flight>,
     ) -> Option<Control> {
-        self.begin(path);
+        self.begin(rules, path);
+        self.opening = None;
         if !self.in_recovery {
             self.save_cwnd();
             self.in_recovery = path.in_recovery;

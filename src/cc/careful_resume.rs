@@ -457,4 +457,15 @@ mod tests {
             assert_eq!(rule.on_ack(t + MS, &old, 50_000.0, true), step);
         }
     }
+
+    #[test]
+    fn who_begins_where_it_was() {
+        for name in ["olia", "lia", "coupled-cubic", "uncoupled-reno", "sbd-cubic"] {
+            assert!(crate::cc::resumes_carefully(name), "{name}");
+        }
+        // No slow start; a model of its own; quiche's own, which is not ours to ask; nothing.
+        for name in ["fledbat", "sbd-bbr", "uncoupled-bbr", "cubic", "no-such"] {
+            assert!(!crate::cc::resumes_carefully(name), "{name}");
+        }
+    }
 }

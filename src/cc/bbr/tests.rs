@@ -11,7 +11,7 @@ use crate::registry::Rtt;
 
 const MSS: f64 = 1000.0;
 const RTT: Duration = Duration::from_millis(100);
-const DRAFT: &str = "losses=counted,look=off,regrow=off,probe-rtt=always";
+const DRAFT: &str = "losses=counted,look=off,regrow=off,probe-rtt=always,start=slow";
 
 /// An engine, and what the path has done so far.
 struct Bench {
