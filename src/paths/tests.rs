@@ -752,6 +752,15 @@ fn metered_interfaces() {
 }
 
 #[test]
+fn who_measures_no_impact_shows_none() {
+    for policy in ["full-mesh", "backup", "default-first", "ndiffports"] {
+        let mut bench = Bench::with(policy, 2);
+        bench.event(Event::Confirmed);
+        assert_eq!(bench.manager.impacts(), [], "{policy}");
+    }
+}
+
+#[test]
 fn backup_changes_the_carrier_on_failure_and_back() {
     let mut bench = Bench::with("backup:keep-alive=0s", 2);
     let opened = [Action::Open(pair(nth(2), SERVER)), set(1, Status::Backup)];

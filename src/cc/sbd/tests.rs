@@ -225,3 +225,29 @@ fn clocks_do_not_matter() {
         assert!(bench.shared(0, 1), "{drift_per_sec}");
     }
 }
+
+#[test]
+fn odds_of_a_pair_by_hand() {
+    let paths = [PathId(0), PathId(1)];
+    let mut pair = Pair {
+        paths,
+        end: None,
+        llr: 0.0,
+        acts: 0,
+        shared: false,
+        decided: false,
+    };
+    // Evidence adds up within its bounds, and half of it is left after a minute that says nothing.
+    pair.add(2.5, 1.0, true, 2);
+    pair.add(1.5, 1.0, false, 2);
+    assert_eq!((pair.llr, pair.acts, pair.shared), (4.0, 1, false));
+    pair.add(0.0, 60.0, false, 2);
+    assert_eq!(pair.llr, 2.0);
+    pair.add(9.0, 1.0, true, 2);
+    assert_eq!((pair.llr, pair.acts, pair.shared), (6.0, 2, true));
+    // What speaks against it ends the row, and the verdict stays until the other is reached.
+    pair.add(-7.0, 1.0, true, 2);
+    assert_eq!((pair.llr, pair.acts, pair.shared), (-1.0, 0, true));
+    pair.add(-3.0, 1.0, true, 2);
+    assert_eq!((pair.llr, pair.shared, pair.decided), (-4.0, false, true));
+}
