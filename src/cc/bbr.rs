@@ -50,11 +50,11 @@ use filters::Aggregation;
 use filters::MaxBw;
 use filters::Rounds;
 use losses::Judge;
+use opening::Opening;
 use probe_bw::Cycle;
 use probe_rtt::MinRtt;
 use rival::Law;
 use rival::Rival;
-use opening::Opening;
 use startup::FullBw;
 
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).

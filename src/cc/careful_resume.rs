@@ -460,7 +460,13 @@ mod tests {
 
     #[test]
     fn who_begins_where_it_was() {
-        for name in ["olia", "lia", "coupled-cubic", "uncoupled-reno", "sbd-cubic"] {
+        for name in [
+            "olia",
+            "lia",
+            "coupled-cubic",
+            "uncoupled-reno",
+            "sbd-cubic",
+        ] {
             assert!(crate::cc::resumes_carefully(name), "{name}");
         }
         // No slow start; a model of its own; quiche's own, which is not ours to ask; nothing.

@@ -204,10 +204,15 @@ mod tests {
     fn no_further_than_the_train_says_and_no_faster() {
         let mut bench = Bench::new("");
         bench.first_flight(10);
-        // 25 packets that left after the first acks, in 25 ms: eight for each, and half of the pipe
-        // was not full when they did.
+        // Packets that left after the first acks, when not half of the pipe was full: 8 for each once
+        // eight of them have shown that the first flight had drained.
         for n in 0..25 {
             bench.ack(100 * MS, 205 * MS + n * MS, 100 * MS, 10_000);
+            match n {
+                6 => assert_eq!(bench.shown().0, 40.0),
+                7 => assert_eq!(bench.shown().0, 40.0 + 7.0 + 6.0 * 7.0),
+                _ => (),
+            }
         }
         let (window, pace) = bench.shown();
         assert_eq!(window, 100.0);
@@ -243,9 +248,13 @@ mod tests {
             persistent: false,
         };
         let path = bench.paths.get(PathId(0)).unwrap();
-        bench
-            .engine
-            .lost(&bench.rules, bench.start + 106 * MS, path, &loss, Some(&Flight::default()));
+        bench.engine.lost(
+            &bench.rules,
+            bench.start + 106 * MS,
+            path,
+            &loss,
+            Some(&Flight::default()),
+        );
         assert!(bench.engine.opening.is_none());
     }
 
