@@ -101,7 +101,7 @@ pub(super) struct Samples {
 }
 
 impl Samples {
-    fn add(&mut self, sample: Duration) {
+    pub fn add(&mut self, sample: Duration) {
         self.min = match self.count {
             0 => sample,
             _ => self.min.min(sample),

@@ -6,7 +6,6 @@
 //! probe began, the draft's own growth is all there is. Its own way to end it stays: three round trips in
 //! which the rate does not grow, or too many losses.
 
-use std::time::Duration;
 use std::time::Instant;
 
 use super::Engine;
@@ -17,6 +16,7 @@ use crate::cc::start::LongRun;
 use crate::cc::start::Seen;
 use crate::cc::start::Start;
 use crate::cc::units::secs;
+use crate::cc::window::Samples;
 use crate::cc::Ack;
 use crate::registry::PathId;
 use crate::registry::PathState;
@@ -30,8 +30,8 @@ const LEAST_GAIN: f64 = 1.0;
 #[derive(Clone, Debug, Default)]
 pub struct Opening {
     begin: Begin,
-    samples: u32,
-    least: Duration,
+    /// Of the round trip that goes on.
+    samples: Samples,
     run: LongRun,
     way_back: Option<PathId>,
 }
@@ -51,24 +51,20 @@ impl Opening {
         if before.is_some_and(|way| way != path.way_back) {
             self.begin.on_way_back();
             self.run = LongRun::default();
-            self.samples = 0;
+            self.samples = Samples::default();
         }
         if ended {
             self.begin.on_round(cwnd);
-            self.samples = 0;
+            self.samples = Samples::default();
         }
         if let Some(sample) = ack.rtt_sample {
-            self.least = match self.samples {
-                0 => sample,
-                _ => self.least.min(sample),
-            };
-            self.samples += 1;
+            self.samples.add(sample);
             self.run.add(sample, &rtt);
         }
         self.begin.on_ack(now, ack, Some(rtt));
         let seen = Seen {
-            samples: self.samples,
-            least: self.least,
+            samples: self.samples.count,
+            least: self.samples.min,
             queue: self.run.shows_queue(),
         };
         self.begin.growth(Start::Suss, cwnd, &seen, Some(rtt))
@@ -107,6 +103,8 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::Rules;
     use super::super::ENTRY;
     use super::*;
@@ -266,7 +264,7 @@ mod tests {
         // The ninth is the first of a train, and of the samples.
         bench.ack(Duration::ZERO, 108 * MS, 100 * MS, 0);
         assert_eq!(bench.shown().0, 19.0);
-        assert_eq!(bench.engine.opening.as_ref().unwrap().samples, 1);
+        assert_eq!(bench.engine.opening.as_ref().unwrap().samples.count, 1);
     }
 
     #[test]
