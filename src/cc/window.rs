@@ -44,7 +44,7 @@ const MAX_WAY_RATIO: f64 = 4.0;
 
 /// Pacing gains over cwnd/srtt. Slow start doubles per round, so it needs 2; RFC 9002 section 7.7
 /// suggests 1.25 to fill the window despite timer error.
-const PACING_GAIN_SLOW_START: f64 = 2.0;
+pub(super) const PACING_GAIN_SLOW_START: f64 = 2.0;
 const PACING_GAIN: f64 = 1.25;
 
 /// The shared machinery's state of one path.
@@ -462,7 +462,7 @@ pub(super) fn bounded(window_bytes: f64, floor: f64) -> f64 {
 }
 
 /// RFC 9002, section 7.7: rate = N * cwnd / smoothed_rtt, bytes per second.
-fn pacing_rate(cwnd_bytes: f64, srtt: Duration, gain: f64) -> u64 {
+pub(super) fn pacing_rate(cwnd_bytes: f64, srtt: Duration, gain: f64) -> u64 {
     (gain * cwnd_bytes / secs(srtt)) as u64
 }
 

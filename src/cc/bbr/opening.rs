@@ -15,16 +15,13 @@ use crate::cc::start::Growth;
 use crate::cc::start::LongRun;
 use crate::cc::start::Seen;
 use crate::cc::start::Start;
-use crate::cc::units::secs;
+use crate::cc::window::pacing_rate;
 use crate::cc::window::Samples;
+use crate::cc::window::PACING_GAIN_SLOW_START;
 use crate::cc::Ack;
 use crate::registry::PathId;
 use crate::registry::PathState;
 use crate::registry::Rtt;
-
-/// Pacing gains over cwnd/srtt: slow start's, and the least by which a window leaves in a round trip.
-const GAIN: f64 = 2.0;
-const LEAST_GAIN: f64 = 1.0;
 
 /// What the first Startup of a path has shown.
 #[derive(Clone, Debug, Default)]
@@ -95,8 +92,9 @@ impl Engine {
             return;
         }
         self.cwnd = fast;
-        let rate = |gain| (gain * fast / secs(rtt.smoothed)) as u64;
-        let paced = opening.begin.paced(rate(GAIN), rate(LEAST_GAIN)) as f64;
+        // As slow start is paced, but no slower than the window leaves in a round trip.
+        let rate = |gain| pacing_rate(fast, rtt.smoothed, gain);
+        let paced = opening.begin.paced(rate(PACING_GAIN_SLOW_START), rate(1.0)) as f64;
         self.pace = Some(self.pace.map_or(paced, |pace| pace.max(paced)));
     }
 }
