@@ -8,12 +8,14 @@ use common::random::Random;
 use common::*;
 
 use std::time::Duration;
+use std::time::Instant;
 
 use mpq_decision::cc::Ack;
 use mpq_decision::cc::Flight;
 use mpq_decision::cc::Loss;
 use mpq_decision::cc::RateSample;
 use mpq_decision::registry::Rtt;
+use mpq_decision::registry::SSTHRESH_UNSET;
 use mpq_decision::PathId;
 
 const NAME: &str = "uncoupled-bbr";
@@ -212,4 +214,98 @@ fn paths_that_share_with_none_are_uncoupled() {
     for name in ["sbd-bbr", "sbd-bbr:detect=all"] {
         assert_eq!(share(name, 0.01, 100.0, 4), share(NAME, 0.01, 100.0, 4));
     }
+}
+
+#[test]
+fn a_round_trip_of_losses_is_one_congestion_event() {
+    let mut sender = Sender::new(NAME, &[50]);
+    assert!(sender.group.is_model());
+    assert!(!Sender::new("lia", &[50]).group.is_model());
+    let id = PathId(0);
+    let began = sender.now;
+    let lose = |sender: &mut Sender, sent: Instant| {
+        let loss = Loss {
+            lost_bytes: MSS,
+            lost_packets: 1,
+            newest_lost_sent: sent,
+            persistent: false,
+        };
+        let (now, flight) = (sender.now, Flight::default());
+        (sender.group).on_rated_loss(now, &mut sender.paths, id, &loss, Some(&flight));
+    };
+    let ack = |sender: &mut Sender, sent: Instant| {
+        let ack = Ack {
+            acked_bytes: MSS,
+            acked_packets: 1,
+            newest_sent: sent,
+            in_flight_before_bytes: 10 * MSS,
+            rtt_sample: Some(50 * MS),
+            app_limited: false,
+        };
+        let now = sender.now;
+        (sender.group).on_rated_ack(now, &mut sender.paths, id, &ack, None);
+    };
+    let shown = |sender: &Sender| {
+        let path = sender.paths.get(id).unwrap();
+        (path.congestion_events, path.in_recovery)
+    };
+    assert_eq!(shown(&sender), (0, false));
+    sender.now += 60 * MS;
+    lose(&mut sender, began + 5 * MS);
+    assert_eq!(shown(&sender), (1, true));
+    // Of what had left before that loss was known, losses are the same event, and ACKs end nothing.
+    sender.now += MS;
+    lose(&mut sender, began + 10 * MS);
+    ack(&mut sender, began + 11 * MS);
+    assert_eq!(shown(&sender), (1, true));
+    ack(&mut sender, began + 61 * MS);
+    assert_eq!(shown(&sender), (1, false));
+    // Nor does an ACK begin one.
+    ack(&mut sender, began + 12 * MS);
+    assert_eq!(shown(&sender), (1, false));
+    lose(&mut sender, began + 61 * MS);
+    assert_eq!(shown(&sender), (2, true));
+}
+
+#[test]
+fn a_path_that_recovers_looks_for_its_rate_anew() {
+    let mut sender = Sender::new(NAME, &[50]);
+    let id = PathId(0);
+    let mut total = 0;
+    // 100 packets in each round trip: Startup ends.
+    for _ in 0..12 {
+        sender.now += 50 * MS;
+        total += 100 * MSS;
+        let rate = RateSample {
+            total_bytes: total,
+            prior_bytes: total - 100 * MSS,
+            interval: 50 * MS,
+            newest: Flight {
+                tx_in_flight_bytes: 100 * MSS,
+                packet_bytes: MSS,
+                ..Flight::default()
+            },
+        };
+        let ack = Ack {
+            acked_bytes: 100 * MSS,
+            acked_packets: 100,
+            newest_sent: sender.now - 50 * MS,
+            in_flight_before_bytes: 200 * MSS,
+            rtt_sample: Some(50 * MS),
+            app_limited: false,
+        };
+        (sender.group).on_rated_ack(sender.now, &mut sender.paths, id, &ack, Some(&rate));
+    }
+    let before = sender.group.window(&sender.paths, id).unwrap();
+    assert!(before.ssthresh_bytes < SSTHRESH_UNSET && before.cwnd_bytes > 100 * MSS);
+    sender
+        .group
+        .on_path_recovered(sender.now, &mut sender.paths, id);
+    let after = sender.group.window(&sender.paths, id).unwrap();
+    assert_eq!(
+        (after.ssthresh_bytes, after.cwnd_bytes),
+        (SSTHRESH_UNSET, 10 * MSS)
+    );
+    // By window and RTT, as nothing is known: less than the model's.
+    assert!(after.pacing_rate_bytes_per_sec < before.pacing_rate_bytes_per_sec);
 }

@@ -222,35 +222,6 @@ fn dc_ledbat_couples_what_shares_a_queue_and_nothing_else() {
 }
 
 #[test]
-fn delays_that_move_together_couple_what_shares_a_queue_and_nothing_else() {
-    for name in ["sbd-cubic", "sbd-bbr"] {
-        for one_way in [false, true] {
-            for rates in [[2000.0, 2000.0], [2000.0, 1000.0], [800.0, 800.0]] {
-                let coupled_secs = |disjoint: bool| {
-                    let mut network = Network::new(1);
-                    let links = rates.map(|rate| network.link(rate, Queue::DropTail(100.0), 0.0));
-                    let second = if disjoint { links[1] } else { links[0] };
-                    let routes = [(links[0], 40 * MS), (second, 85 * MS)];
-                    let flow = network.flow_that(name, &routes, one_way);
-                    network.flow_that("uncoupled-cubic", &routes[..1], one_way);
-                    network.warm_up(secs(10));
-                    let mut coupled = 0;
-                    for _ in 0..30 {
-                        network.run(secs(1));
-                        coupled += u32::from(network.shown(flow, 0, "set_paths") > 1.0);
-                    }
-                    coupled
-                };
-                let (shared, disjoint) = (coupled_secs(false), coupled_secs(true));
-                println!("{name} {one_way} {rates:?}: {shared} and {disjoint} of 30 s");
-                assert_eq!(disjoint, 0, "{name}, disjoint, {rates:?}");
-                assert!(shared >= 27, "{name}: {shared} at {rates:?}");
-            }
-        }
-    }
-}
-
-#[test]
 fn ledbat_and_its_relatives_hold_the_target_and_yield() {
     // 2000 packets/s: 100 ms are 200 packets.
     for name in ["ledbat", "fledbat", "dc-ledbat"] {

@@ -282,6 +282,26 @@ mod tests {
     }
 
     #[test]
+    fn delays_are_rounded_by_the_grain() {
+        let now = Instant::now();
+        let mut paths = paths(&[(20, 100)]);
+        for (list, queue) in [("", 0.027), ("grain=10ms", 0.02)] {
+            let mut fledbat = joined(Fledbat::new(&settings(&ENTRY, list)), &paths);
+            for delay_ms in [0, 27, 27, 27, 27] {
+                paths.get_mut(PathId(0)).unwrap().one_way_delay_micros = Some(delay_ms * 1000);
+                fledbat.on_sample(now, &paths, PathId(0), &ack(now));
+            }
+            let shown = [("q_secs", queue), ("distance_secs", 0.1 - queue)];
+            shows(&fledbat, &paths, &shown);
+        }
+        // At the target itself a slow start goes on.
+        let path = paths.get_mut(PathId(0)).unwrap();
+        path.ssthresh_bytes = SSTHRESH_UNSET;
+        assert!(leaves_slow_start(path, 0.1, 0.1).is_none());
+        assert!(leaves_slow_start(path, 0.1001, 0.1).is_some());
+    }
+
+    #[test]
     fn a_round_trip_takes_at_most_half() {
         let mut flow = Guard::default();
         flow.on_round(20.0);

@@ -676,3 +676,140 @@ fn one_late_packet_is_no_queue() {
     }
     close(judge.queue_now(), 0.01);
 }
+
+#[test]
+fn what_may_be_in_flight_by_hand() {
+    let mut engine = Engine {
+        initial_cwnd: 9_000.0,
+        ..Engine::default()
+    };
+    // The initial window as long as there is no RTT, or no rate.
+    engine.bw = 1e6;
+    close(engine.bdp(2.0), 9_000.0);
+    engine.min_rtt.secs = 0.1;
+    engine.bw = 0.0;
+    close(engine.bdp(2.0), 9_000.0);
+    // 1 MB/s and 0.1 s: 100 kB.
+    engine.bw = 1e6;
+    for (gain, bytes) in [(0.5, 50e3), (1.0, 100e3), (2.0, 200e3)] {
+        close(engine.bdp(gain), bytes);
+    }
+    // What is above the BDP is by the group's RTT: 100 kB and 1.0 or 1.25 times 1 MB/s 0.04 s.
+    engine.orders.queue_rtt = 0.04;
+    for (gain, bytes) in [(0.5, 50e3), (1.0, 100e3), (2.0, 140e3), (2.25, 150e3)] {
+        close(engine.bdp(gain), bytes);
+    }
+    // 0.05 s of 1 MB/s; at least a millisecond of the pace, two packets and four; two more in Up.
+    close(engine.target(0.5, MSS), 50e3);
+    engine.pace = Some(60e6);
+    close(engine.target(0.5, MSS), 60e3);
+    engine.pace = Some(80e6);
+    close(engine.target(0.5, MSS), 65_536.0);
+    engine.phase = Phase::Up;
+    close(engine.target(2.25, MSS), 152e3);
+    engine.bw = 1.0;
+    engine.pace = Some(1.0);
+    close(engine.target(1.0, MSS), 6e3);
+    engine.phase = Phase::Cruise;
+    close(engine.target(1.0, MSS), 4e3);
+}
+
+#[test]
+fn a_group_takes_off_the_rate() {
+    let mut bench = Bench::cruising("");
+    close(bench.engine.bw, 1e6);
+    bench.engine.orders.less = 0.1;
+    bench.rounds(1, 1000.0);
+    close(bench.engine.bw, 0.9e6);
+}
+
+#[test]
+fn samples_that_are_ignored_by_hand() {
+    let mut engine = Engine::default();
+    let mut seen = seen(Instant::now(), 0.1);
+    let ignored = |engine: &Engine, expected: [(u64, bool); 4]| {
+        for (prior, is_ignored) in expected {
+            assert_eq!(engine.is_ignored(prior), is_ignored, "{prior}");
+        }
+    };
+    // 500 bytes are in flight: what leaves until they are delivered.
+    (seen.sample.total_bytes, seen.in_flight) = (1000, 500.0);
+    engine.ignore_samples(&seen);
+    ignored(
+        &engine,
+        [(999, false), (1000, true), (1499, true), (1500, false)],
+    );
+    // Again before that, or just then: without a gap.
+    seen.sample.total_bytes = 1200;
+    engine.ignore_samples(&seen);
+    ignored(
+        &engine,
+        [(999, false), (1000, true), (1699, true), (1700, false)],
+    );
+    seen.sample.total_bytes = 1700;
+    engine.ignore_samples(&seen);
+    ignored(
+        &engine,
+        [(999, false), (1000, true), (2199, true), (2200, false)],
+    );
+    // And later.
+    seen.sample.total_bytes = 2201;
+    engine.ignore_samples(&seen);
+    ignored(
+        &engine,
+        [(2199, false), (2200, false), (2201, true), (2701, false)],
+    );
+}
+
+#[test]
+fn phases_and_what_they_are() {
+    let all = [
+        (Phase::Startup, [false, true, true]),
+        (Phase::Drain, [false, false, true]),
+        (Phase::Down, [true, false, false]),
+        (Phase::Cruise, [true, false, false]),
+        (Phase::Refill, [true, true, false]),
+        (Phase::Up, [true, true, false]),
+        (Phase::ProbeRtt, [false, false, false]),
+    ];
+    for (phase, expected) in all {
+        let is = [phase.is_probe_bw(), phase.is_probing(), phase.is_starting()];
+        assert_eq!(is, expected, "{phase:?}");
+    }
+}
+
+#[test]
+fn a_path_that_joins_a_group_keeps_its_part() {
+    let bench = Bench::cruising("");
+    let now = bench.now;
+    let scaled = |engine: &mut Engine, rules: &Rules| {
+        engine.bounds.inflight_hi = 240e3;
+        engine.bounds.bw_lo = 800e3;
+        engine.bounds.inflight_lo = 160e3;
+        (engine.bw, engine.cwnd, engine.prior_cwnd) = (800e3, 120e3, 180e3);
+        engine.rival.window = 200e3;
+        let was = engine.max_bw();
+        engine.scale(rules, now, 0.25);
+        close(engine.max_bw(), 0.25 * was);
+        close(engine.bw, 200e3);
+        close(engine.bounds.inflight_hi, 60e3);
+        close(engine.cwnd, 30e3);
+        close(engine.prior_cwnd, 45e3);
+        close(engine.rival.window, 50e3);
+        assert_eq!(engine.taken_back, engine.rounds.total());
+    };
+    // Who probes leaves that to others.
+    let mut engine = bench.engine.clone();
+    engine.phase = Phase::Up;
+    scaled(&mut engine, &bench.rules);
+    assert_eq!(engine.phase, Phase::Down);
+    // Who empties the queue, or has not found its rate yet, goes on.
+    for (phase, reached) in [(Phase::ProbeRtt, true), (Phase::Startup, false)] {
+        let mut engine = bench.engine.clone();
+        (engine.phase, engine.full.reached) = (phase, reached);
+        scaled(&mut engine, &bench.rules);
+        assert_eq!(engine.phase, phase);
+        close(engine.bounds.bw_lo, 200e3);
+        close(engine.bounds.inflight_lo, 40e3);
+    }
+}

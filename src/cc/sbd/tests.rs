@@ -250,4 +250,123 @@ fn odds_of_a_pair_by_hand() {
     assert_eq!((pair.llr, pair.acts, pair.shared), (-1.0, 0, true));
     pair.add(-3.0, 1.0, true, 2);
     assert_eq!((pair.llr, pair.shared, pair.decided), (-4.0, false, true));
+    // An act counts where the window says more than 1.
+    pair.add(1.0, 1.0, true, 2);
+    assert_eq!(pair.acts, 0);
+    pair.add(1.1, 1.0, true, 2);
+    assert_eq!(pair.acts, 1);
+}
+
+#[test]
+fn who_has_to_act_by_hand() {
+    let mut bench = Bench::new("", 2, 3);
+    let mut needs = |llr: f64, acts: u32, shared: bool| {
+        let pair = &mut bench.detector.pairs[0];
+        (pair.llr, pair.acts, pair.shared) = (llr, acts, shared);
+        [0, 1, 2].map(|id| bench.detector.needs_act(PathId(id)))
+    };
+    // The first pair is that of paths 0 and 1; half of the odds of a verdict are 2.
+    assert_eq!(needs(2.0, 1, false), [true, true, false]);
+    assert_eq!(needs(1.9, 1, false), [false; 3]);
+    assert_eq!(needs(1.9, 2, false), [false; 3]);
+    assert_eq!(needs(2.0, 2, false), [false; 3]);
+    assert_eq!(needs(2.0, 1, true), [false; 3]);
+}
+
+#[test]
+fn the_queue_of_a_path() {
+    let mut bench = Bench::new("", 0, 2);
+    for queue_ms in [0.0, 12.0, 12.0, 12.0, 12.0, 12.0, 12.0, 12.0, 12.0] {
+        bench.now += 5 * MS;
+        bench.delay(0, queue_ms, Act::Steady);
+    }
+    assert!((bench.detector.queue_secs(PathId(0)) - 0.012).abs() < 1e-6);
+    assert_eq!(bench.detector.queue_secs(PathId(1)), 0.0);
+    assert_eq!(bench.detector.queue_secs(PathId(7)), 0.0);
+}
+
+/// Bins and windows as they are counted: each window follows the one before, without a gap, as long
+/// as ACKs come.
+#[test]
+fn windows_by_hand() {
+    let mut bench = Bench::new("", 0, 2);
+    let mut ends = Vec::new();
+    let mut step = |bench: &mut Bench, bins: i64| {
+        for _ in 0..4 * bins {
+            bench.now += 5 * MS;
+            for id in 0..2 {
+                bench.delay(id, 10.0, Act::Steady);
+            }
+            let (pair, tracks) = (&bench.detector.pairs[0], &bench.detector.tracks);
+            let [a, b] = [0, 1].map(|id| tracks.get(PathId(id)).unwrap());
+            let known = a.known_with(b).unwrap();
+            if pair.end != ends.last().map(|(end, _)| *end) {
+                ends.push((pair.end.unwrap(), known));
+            }
+        }
+    };
+    step(&mut bench, 200);
+    // From the first bin that both know, as many as are in a window; weighed when known.
+    let width = WINDOW as i64;
+    for pair in ends.windows(2) {
+        let ((before, _), (end, known)) = (pair[0], pair[1]);
+        assert_eq!((end, known), (before + width, before));
+    }
+    assert_eq!(ends.len(), 5);
+    // The first bin is -351, and the first that is known 11 before it, for the lags.
+    assert_eq!(ends[0].0, -351 - 11 + width);
+
+    // A path that was silent: the window is weighed as long as the next one is not over, too.
+    for (late, next) in [(width - 1, width), (width, 2 * width), (70, 70 + width)] {
+        let mut bench = Bench::new("", 0, 2);
+        let epoch = bench.now;
+        let mut arrives = |id: u64, bin: i64| {
+            // 30 ms less 7 s after it was sent, 50 ms before its ACK.
+            let micros = 7_020_000 + 20_000 * bin + 1_000;
+            bench.now = epoch + Duration::from_micros(micros.try_into().unwrap());
+            bench.delay(id, 10.0, Act::Steady);
+            bench.detector.pairs[0].end
+        };
+        let first = -351;
+        let end = (first..first + 80)
+            .flat_map(|bin| [0, 1].map(|id| (id, bin)))
+            .fold(None, |_, (id, bin)| arrives(id, bin))
+            .unwrap();
+        // The other one has its bins already when this one comes back.
+        let back = end + late + 11;
+        for bin in first + 80..back + 2 {
+            arrives(0, bin);
+        }
+        assert_eq!(arrives(1, back), Some(end + next), "{late}");
+    }
+}
+
+#[test]
+fn a_minute_of_silence_halves_the_odds() {
+    let mut bench = Bench::new("", 0, 2);
+    bench.run(10.0, &[0, 0], steady);
+    let before = bench.detector.llr(PathId(0));
+    // 25 windows of 0.96 s say nothing.
+    for _ in 0..200 * 24 {
+        bench.now += 5 * MS;
+        for id in 0..2 {
+            bench.delay(id, 10.0, Act::Steady);
+        }
+    }
+    let (left, windows) = (bench.detector.llr(PathId(0)) / before, 24.0 / 0.96);
+    let expected = (-windows * 0.96 / HALF_LIFE_SECS).exp2();
+    // The first may say something yet.
+    assert!((left / expected - 1.0).abs() < 0.03, "{left} {expected}");
+}
+
+#[test]
+fn arrivals_are_counted_from_the_first_ack() {
+    let mut bench = Bench::new("", 0, 2);
+    for id in 0..2 {
+        bench.delay(id, 0.0, Act::Steady);
+    }
+    // Sent 50 ms before, with 20 ms less 7 s of delay: 7.03 s before, in bin -352 of 20 ms; known are those
+    // 11 before it and earlier ones.
+    let [a, b] = [0, 1].map(|id| bench.detector.tracks.get(PathId(id)).unwrap());
+    assert_eq!(a.known_with(b), Some(-352 - 11));
 }
