@@ -223,16 +223,17 @@ fn a_round_trip_of_losses_is_one_congestion_event() {
     assert!(!Sender::new("lia", &[50]).group.is_model());
     let id = PathId(0);
     let began = sender.now;
-    let lose = |sender: &mut Sender, sent: Instant| {
+    let lose_as = |sender: &mut Sender, sent: Instant, persistent: bool| {
         let loss = Loss {
             lost_bytes: MSS,
             lost_packets: 1,
             newest_lost_sent: sent,
-            persistent: false,
+            persistent,
         };
         let (now, flight) = (sender.now, Flight::default());
         (sender.group).on_rated_loss(now, &mut sender.paths, id, &loss, Some(&flight));
     };
+    let lose = |sender: &mut Sender, sent: Instant| lose_as(sender, sent, false);
     let ack = |sender: &mut Sender, sent: Instant| {
         let ack = Ack {
             acked_bytes: MSS,
@@ -265,6 +266,9 @@ fn a_round_trip_of_losses_is_one_congestion_event() {
     assert_eq!(shown(&sender), (1, false));
     lose(&mut sender, began + 61 * MS);
     assert_eq!(shown(&sender), (2, true));
+    // Persistent congestion is another, and nothing that was known of the path holds.
+    lose_as(&mut sender, began + 62 * MS, true);
+    assert_eq!(shown(&sender), (3, false));
 }
 
 #[test]

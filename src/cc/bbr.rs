@@ -415,9 +415,8 @@ impl Engine {
     }
 
     fn quantized(&self, bytes: f64, mss: f64) -> f64 {
-        let quantum = (self.pace.unwrap_or(0.0) * 1e-3)
-            .min(65_536.0)
-            .max(2.0 * mss);
+        // Its two packets at least are less than MinPipeCwnd.
+        let quantum = (self.pace.unwrap_or(0.0) * 1e-3).min(65_536.0);
         let probe = match self.phase {
             Phase::Up => 2.0 * mss,
             _ => 0.0,

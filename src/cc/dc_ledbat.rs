@@ -521,6 +521,38 @@ mod tests {
     }
 
     #[test]
+    fn what_parameters_say() {
+        let of = |list: &str| DcLedbat::new(&settings(&ENTRY, list));
+        assert!(of("slow-start=on").has_slow_start() && !of("slow-start=off").has_slow_start());
+        let now = Instant::now();
+        for (list, queue) in [("", 0.027), ("grain=10ms", 0.02)] {
+            let mut paths = paths(&[(20, 100)]);
+            let mut controller = Flows::new(of(list));
+            controller.on_path_added(now, PathId(0));
+            for ms in [0, 27, 27, 27, 27] {
+                delay(&mut controller, now, &mut paths, 0, ms);
+            }
+            close(controller.flows.get(PathId(0)).unwrap().queueing(), queue);
+        }
+    }
+
+    #[test]
+    fn only_a_slow_start_of_its_own_ends_with_a_probe() {
+        for (list, ssthresh) in [("", None), ("slow-start=on", Some(10_000.0))] {
+            let now = Instant::now();
+            let mut paths = paths(&[(20, 100)]);
+            paths.get_mut(PathId(0)).unwrap().ssthresh_bytes = crate::registry::SSTHRESH_UNSET;
+            let mut controller = Flows::new(DcLedbat::new(&settings(&ENTRY, list)));
+            controller.on_path_added(now, PathId(0));
+            delay(&mut controller, now, &mut paths, 0, 0);
+            delay(&mut controller, now, &mut paths, 0, 20);
+            let late = now + Duration::from_secs(60);
+            let change = controller.on_time(late, &paths, PathId(0)).unwrap();
+            assert_eq!(change.ssthresh_bytes, ssthresh);
+        }
+    }
+
+    #[test]
     fn one_path_is_fledbat() {
         // q = 0: 1/20 packets; q = 110 ms: 0.05 + (-0.01/0.1) = -0.05 packets of 1000 bytes.
         let now = Instant::now();

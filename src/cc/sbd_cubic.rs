@@ -290,6 +290,7 @@ impl Controller for SbdCubic {
 mod tests {
     use super::super::testing::*;
     use super::*;
+    use crate::registry::SSTHRESH_UNSET;
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -367,5 +368,169 @@ mod tests {
                 ("shared_llr", 0.0),
             ],
         );
+    }
+
+    /// Delays of both that move together, up to 15 ms of queue, for so many steps of 5 ms.
+    fn in_step(
+        controller: &mut Flows<SbdCubic>,
+        paths: &mut Registry,
+        now: &mut Instant,
+        steps: u32,
+    ) {
+        for step in 0..steps {
+            *now += 5 * MS;
+            let wave = 10e3 + 5e3 * (f64::from(step) / 9.0).sin() * (f64::from(step) / 20.0).cos();
+            for id in 0..2 {
+                let path = paths.get_mut(PathId(id)).unwrap();
+                path.one_way_delay_micros = Some(wave as i64);
+                controller.on_sample(*now, paths, PathId(id), &ack(*now));
+            }
+        }
+    }
+
+    #[test]
+    fn a_dip_by_hand() {
+        let mut now = Instant::now() + Duration::from_secs(9);
+        let mut paths = paths(&[(100, 80), (40, 50)]);
+        let (a, b) = (PathId(0), PathId(1));
+        let mut controller = two("", &paths);
+        in_step(&mut controller, &mut paths, &mut now, 600);
+        assert_eq!(controller.next_timer(), None);
+        // Not while it recovers, nor in slow start.
+        let path = paths.get_mut(a).unwrap();
+        path.in_recovery = true;
+        assert_eq!(controller.on_time(now, &paths, a), None);
+        let path = paths.get_mut(a).unwrap();
+        (path.in_recovery, path.ssthresh_bytes) = (false, SSTHRESH_UNSET);
+        assert_eq!(controller.on_time(now, &paths, a), None);
+        paths.get_mut(a).unwrap().ssthresh_bytes = 1000;
+        // Seven tenths of 100 packets for a round trip of 80 ms; the window does not grow then.
+        let dip = Change {
+            cwnd_bytes: 70_000.0,
+            ssthresh_bytes: None,
+        };
+        assert_eq!(controller.on_time(now, &paths, a), Some(dip));
+        assert_eq!(controller.next_timer(), Some(now + 80 * MS));
+        paths.get_mut(a).unwrap().cwnd_bytes = 70_000;
+        close(controller.increase(now, &paths, a, &ack(now)), 0.0);
+        assert!(controller.increase(now, &paths, b, &ack(now)) > 0.0);
+        assert_eq!(controller.on_time(now + 79 * MS, &paths, a), None);
+        let after = controller.on_time(now + 80 * MS, &paths, a).unwrap();
+        close(after.cwnd_bytes, 100_000.0);
+        assert_eq!(
+            (after.ssthresh_bytes, controller.next_timer()),
+            (None, None)
+        );
+        paths.get_mut(a).unwrap().cwnd_bytes = 100_000;
+        // One in 1.1 s, whichever path it is, of 60 ms at least.
+        assert_eq!(controller.on_time(now + 1099 * MS, &paths, b), None);
+        let later = now + 1100 * MS;
+        close(
+            controller.on_time(later, &paths, b).unwrap().cwnd_bytes,
+            28_000.0,
+        );
+        assert_eq!(controller.next_timer(), Some(later + 60 * MS));
+        // What it loses meanwhile shrinks what it had before, and ends the dip.
+        paths.get_mut(b).unwrap().cwnd_bytes = 28_000;
+        close(
+            controller.decrease(later + 10 * MS, &paths, b),
+            0.7 * 40_000.0,
+        );
+        assert_eq!(controller.next_timer(), None);
+    }
+
+    #[test]
+    fn who_recovers_when_a_dip_ends_keeps_its_window() {
+        let mut now = Instant::now() + Duration::from_secs(9);
+        let mut paths = paths(&[(100, 80), (40, 50)]);
+        let mut controller = two("", &paths);
+        in_step(&mut controller, &mut paths, &mut now, 600);
+        assert!(controller.on_time(now, &paths, PathId(0)).is_some());
+        paths.get_mut(PathId(0)).unwrap().in_recovery = true;
+        let ends = now + 80 * MS;
+        assert_eq!(controller.on_time(ends, &paths, PathId(0)), None);
+        assert_eq!(controller.next_timer(), None);
+    }
+
+    #[test]
+    fn no_dip_where_no_queue_would_show_it() {
+        let mut now = Instant::now() + Duration::from_secs(9);
+        let mut paths = paths(&[(100, 80), (40, 50)]);
+        let mut controller = two("", &paths);
+        in_step(&mut controller, &mut paths, &mut now, 600);
+        // 5 ms are the least so far; 2 ms above it in a bin that is complete.
+        for _ in 0..9 {
+            now += 5 * MS;
+            let path = paths.get_mut(PathId(0)).unwrap();
+            path.one_way_delay_micros = Some(7_000);
+            controller.on_sample(now, &paths, PathId(0), &ack(now));
+        }
+        assert_eq!(controller.on_time(now, &paths, PathId(0)), None);
+        assert!(controller.on_time(now, &paths, PathId(1)).is_some());
+    }
+
+    #[test]
+    fn what_a_path_does() {
+        let mut paths = paths(&[(100, 80)]);
+        let path = paths.get_mut(PathId(0)).unwrap();
+        let dips = Flow {
+            dip: Some(Dip {
+                until: Instant::now(),
+                saved_bytes: 1.0,
+            }),
+            ..Flow::default()
+        };
+        assert_eq!(doing(path, &Flow::default()), Act::Steady);
+        assert_eq!(doing(path, &dips), Act::Acts);
+        path.ssthresh_bytes = SSTHRESH_UNSET;
+        assert_eq!(doing(path, &dips), Act::Starts);
+    }
+
+    #[test]
+    fn who_shrinks_with_others() {
+        let now = Instant::now() + Duration::from_secs(9);
+        let mut paths = paths(&[(100, 50), (40, 100), (10, 80)]);
+        let mut controller = two("detect=all", &paths);
+        controller.decrease(now, &paths, PathId(0));
+        let next = now + 5 * MS;
+        // Not who recovers already.
+        paths.get_mut(PathId(1)).unwrap().in_recovery = true;
+        assert_eq!(controller.on_time(next, &paths, PathId(1)), None);
+        let third = controller.on_time(next, &paths, PathId(2)).unwrap();
+        close(third.cwnd_bytes, 7_000.0);
+        // What it lost a round trip ago is another event.
+        close(
+            controller.decrease(next + 79 * MS, &paths, PathId(2)),
+            10_000.0,
+        );
+        close(
+            controller.decrease(next + 80 * MS, &paths, PathId(2)),
+            7_000.0,
+        );
+        // A path that is gone is in no group.
+        controller.on_path_closed(now, PathId(2));
+        controller.on_path_closed(now, PathId(1));
+        assert_eq!(controller.controller.detector.group_paths(PathId(0)), 1);
+        // Alone, each event that it is told of counts.
+        for ms in [200, 210] {
+            let kept = controller.decrease(now + ms * MS, &paths, PathId(0));
+            close(kept, 70_000.0);
+        }
+    }
+
+    #[test]
+    fn time_without_data_is_not_counted() {
+        let now = Instant::now() + Duration::from_secs(9);
+        let paths = paths(&[(100, 50)]);
+        let grown = |idle: bool| {
+            let mut controller = two("", &paths);
+            controller.decrease(now, &paths, PathId(0));
+            controller.increase(now + 100 * MS, &paths, PathId(0), &ack(now));
+            if idle {
+                controller.on_underused(now + 5000 * MS, &paths, PathId(0));
+            }
+            controller.increase(now + 5000 * MS, &paths, PathId(0), &ack(now))
+        };
+        assert!(grown(true) < grown(false));
     }
 }

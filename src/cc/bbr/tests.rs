@@ -715,6 +715,124 @@ fn what_may_be_in_flight_by_hand() {
 }
 
 #[test]
+fn a_window_by_hand() {
+    let rules = Rules::new(&settings(&ENTRY, ""));
+    // 1 MB/s and 0.1 s, in Cruise: 200 kB.
+    let engine = |cwnd: f64, reached: bool| {
+        let mut engine = Engine {
+            phase: Phase::Cruise,
+            bw: 1e6,
+            cwnd,
+            initial_cwnd: 10e3,
+            ..Engine::default()
+        };
+        engine.min_rtt.secs = 0.1;
+        engine.full.reached = reached;
+        engine
+    };
+    let after = |mut engine: Engine, total: u64| {
+        let mut seen = seen(Instant::now(), 0.1);
+        (seen.sample.total_bytes, seen.acked) = (total, 5e3);
+        engine.set_cwnd(&seen);
+        engine.cwnd
+    };
+    let late = 1_000_000;
+    // By what was acked, and no more than that once the rate is known.
+    close(after(engine(100e3, true), late), 105e3);
+    close(after(engine(198e3, true), late), 200e3);
+    // Before, beyond it by the ACK that crosses it, or in the initial window.
+    close(after(engine(198e3, false), late), 203e3);
+    close(after(engine(200e3, false), late), 200e3);
+    close(after(engine(200e3, false), 9_999), 205e3);
+    close(after(engine(200e3, false), 10_000), 200e3);
+    // Four packets, whatever bounds say.
+    let mut low = engine(100e3, true);
+    low.bounds.inflight_lo = 1.0;
+    close(after(low, late), 4e3);
+    let mut low = engine(100e3, true);
+    low.rival.window = 30e3;
+    close(after(low, late), 30e3);
+
+    // The pace: 0.99 of gain and rate; lower only once the rate is known, and never none.
+    let pace = |bw: f64, reached: bool| {
+        let mut engine = engine(100e3, reached);
+        (engine.bw, engine.pace) = (bw, Some(500e3));
+        engine.set_pace(&rules);
+        engine.pace.unwrap()
+    };
+    close(pace(1e6, false), 990e3);
+    close(pace(0.4e6, false), 500e3);
+    close(pace(0.4e6, true), 396e3);
+    close(pace(0.0, true), 500e3);
+}
+
+#[test]
+fn what_a_recovery_held_down_is_restored() {
+    let rules = Rules::new(&settings(&ENTRY, ""));
+    let mut engine = Engine::default();
+    // The last window that neither recovery nor ProbeRTT held down.
+    (engine.cwnd, engine.phase) = (80e3, Phase::Cruise);
+    engine.save_cwnd();
+    close(engine.prior_cwnd, 80e3);
+    engine.cwnd = 60e3;
+    for (in_recovery, phase, prior) in [
+        (true, Phase::Cruise, 80e3),
+        (false, Phase::ProbeRtt, 80e3),
+        (false, Phase::Cruise, 60e3),
+    ] {
+        (engine.in_recovery, engine.phase) = (in_recovery, phase);
+        engine.save_cwnd();
+        close(engine.prior_cwnd, prior);
+    }
+    for (cwnd, restored) in [(50e3, 60e3), (70e3, 70e3)] {
+        engine.cwnd = cwnd;
+        engine.restore_cwnd();
+        close(engine.cwnd, restored);
+    }
+
+    // The same as losses and ACKs tell it: saved at the first loss, restored when all is over.
+    let mut bench = Bench::cruising("");
+    let mut paths = Registry::new();
+    let path = paths.add(PathId(0), MSS as u64);
+    path.rtt = Some(Rtt::first(RTT));
+    path.in_recovery = true;
+    let (now, before) = (bench.now, bench.engine.cwnd);
+    let loss = Loss {
+        lost_bytes: 1000,
+        lost_packets: 1,
+        newest_lost_sent: now,
+        persistent: false,
+    };
+    let flight = Flight::default();
+    for cwnd in [before, 60e3] {
+        bench.engine.cwnd = cwnd;
+        bench.engine.lost(&rules, now, path, &loss, Some(&flight));
+        close(bench.engine.prior_cwnd, before);
+    }
+    bench.engine.cwnd = 60e3;
+    let ack = Ack {
+        acked_bytes: 1000,
+        acked_packets: 1,
+        newest_sent: now,
+        in_flight_before_bytes: 60_000,
+        rtt_sample: Some(RTT),
+        app_limited: false,
+    };
+    let sample = RateSample {
+        total_bytes: bench.total,
+        prior_bytes: bench.total - 1000,
+        interval: RTT,
+        newest: flight,
+    };
+    for (in_recovery, cwnd) in [(true, 61e3), (true, 62e3), (false, before)] {
+        path.in_recovery = in_recovery;
+        let control = bench.engine.model(&rules, now, path, &ack, Some(&sample));
+        let control = control.unwrap().cwnd_bytes;
+        assert!((control - cwnd).abs() < 1_100.0, "{control} for {cwnd}");
+    }
+}
+
+#[test]
 fn a_group_takes_off_the_rate() {
     let mut bench = Bench::cruising("");
     close(bench.engine.bw, 1e6);
@@ -759,6 +877,12 @@ fn samples_that_are_ignored_by_hand() {
         &engine,
         [(2199, false), (2200, false), (2201, true), (2701, false)],
     );
+}
+
+#[test]
+fn the_most_that_is_lost_anyway_is_a_parameter() {
+    assert_eq!(Rules::new(&settings(&ENTRY, "")).noise(), 0.05);
+    assert_eq!(Rules::new(&settings(&ENTRY, "noise=0.1")).noise(), 0.1);
 }
 
 #[test]
