@@ -279,8 +279,11 @@ fn is_repeated(on: &str) {
         assert_eq!(bench.copies(0, 1, MOMENTS[1]).is_some(), copies);
     }
 
-    // The application may write, or the oldest is elsewhere, or there is no room.
-    let breaks: [fn(&mut Bench); 3] = [
+    // The application may write, or the oldest is elsewhere, there is no room, or nothing is known of how
+    // far either is.
+    let breaks: [fn(&mut Bench); 5] = [
+        |bench| bench.path(0).rtt = None,
+        |bench| bench.path(1).rtt = None,
         |bench| bench.connection.flow_control_room_bytes = MSS,
         |bench| bench.path(0).oldest_unacked_eliciting_sent = Some(bench.now - 31 * MS),
         |bench| bench.path(0).in_flight_bytes = 100 * MSS,

@@ -531,6 +531,266 @@ mod tests {
         assert_eq!(all.controller.orders(&own).cut, None);
     }
 
+    /// Three paths in one group that deliver 1, 3 and 2 MB/s with least RTTs of 50, 100 and 50 ms, after
+    /// so many round trips.
+    fn three(rounds: usize, paths: &Registry, now: &mut Instant) -> Flows<SbdBbr> {
+        let mut all = joined(SbdBbr::new(&settings(&ENTRY, "detect=all")), paths);
+        let mut totals = [0; 3];
+        for _ in 0..rounds {
+            *now += Duration::from_millis(50);
+            for (id, rate, rtt_ms) in [(0, 1e6, 50), (1, 3e6, 100), (2, 2e6, 50)] {
+                totals[id] += (rate * 0.05) as u64;
+                let ack = Ack {
+                    rtt_sample: Some(Duration::from_millis(rtt_ms)),
+                    in_flight_before_bytes: 50_000,
+                    ..ack(*now)
+                };
+                let rate = rated(totals[id], rate);
+                all.on_model(*now, paths, PathId(id as u64), &ack, Some(&rate));
+            }
+        }
+        all
+    }
+
+    /// What is asked of path `id` of these.
+    fn orders(all: &mut Flows<SbdBbr>, paths: &Registry, now: Instant, id: u64) -> Orders {
+        let (before, flow, after) = all.flows.split(PathId(id)).unwrap();
+        let path = paths.get(PathId(id)).unwrap();
+        let own = Own::new(now, path, flow, paths, [before, after]);
+        all.controller.orders(&own)
+    }
+
+    fn flow(all: &mut Flows<SbdBbr>, id: u64) -> &mut Flow {
+        all.flows.get_mut(PathId(id)).unwrap()
+    }
+
+    #[test]
+    fn what_a_group_asks_by_hand() {
+        let mut now = Instant::now() + Duration::from_secs(9);
+        let paths = paths(&[(50, 50), (50, 100), (50, 50)]);
+        let mut all = three(4, &paths, &mut now);
+        // What delivered the group together is not known.
+        let clock = all.controller.clocks.get_mut(PathId(0)).unwrap();
+        clock.delivered = [0.0, 0.0];
+        for id in 0..3 {
+            flow(&mut all, id).engine.phase = Phase::Startup;
+        }
+        let asked = orders(&mut all, &paths, now, 1);
+        // 1 MB/s 50 ms and 2 MB/s 50 ms of others in flight; the mean RTT is 0.45 MB / 6 MB/s.
+        close(asked.others_packets, 150.0);
+        close(asked.queue_rtt, 0.075);
+        close(asked.others_share, 0.5);
+        close(asked.less, 0.0);
+        // All of them are in Startup.
+        assert!(!asked.hold && !asked.probe && !asked.probe_rtt && !asked.end_probe);
+        assert!(asked.others_act);
+        // They delivered 5.4 of 6 MB/s in this cycle or in the last one, and no more than 15 % are taken off.
+        for (delivered, less) in [
+            ([5.4e6, 1e6], 0.1),
+            ([1e6, 5.4e6], 0.1),
+            ([3e6, 1e6], 0.15),
+            ([7e6, 0.0], 0.0),
+        ] {
+            all.controller.clocks.get_mut(PathId(0)).unwrap().delivered = delivered;
+            close(orders(&mut all, &paths, now, 1).less, less);
+        }
+    }
+
+    #[test]
+    fn who_leads_and_when_others_probe() {
+        let mut now = Instant::now() + Duration::from_secs(9);
+        let paths = paths(&[(50, 50), (50, 100), (50, 50)]);
+        let mut all = three(4, &paths, &mut now);
+        for id in 0..3 {
+            flow(&mut all, id).engine.phase = Phase::Cruise;
+        }
+        let ask = |all: &mut Flows<SbdBbr>, now| [0, 1, 2].map(|id| orders(all, &paths, now, id));
+        // The least of those that have found their rate leads, and the others hold.
+        let held = |asked: [Orders; 3]| asked.map(|orders| orders.hold);
+        assert_eq!(held(ask(&mut all, now)), [false, true, true]);
+        flow(&mut all, 0).engine.phase = Phase::Drain;
+        assert_eq!(held(ask(&mut all, now)), [false, false, true]);
+        flow(&mut all, 0).engine.phase = Phase::Cruise;
+        // Unless the leader is late: 4 s after the last probe.
+        all.controller.clocks.get_mut(PathId(0)).unwrap().since = Some(now);
+        let late = now + LEADER_LATE;
+        assert_eq!(held(ask(&mut all, late)), [false, true, true]);
+        let later = late + Duration::from_millis(1);
+        assert_eq!(held(ask(&mut all, later)), [false; 3]);
+
+        // A probe that has begun is begun by all who have not, until it is over for all.
+        let clock = all.controller.clocks.get_mut(PathId(0)).unwrap();
+        (clock.probe, clock.ended) = (2, 1);
+        flow(&mut all, 0).probe = 2;
+        flow(&mut all, 1).probe = 1;
+        let asked = ask(&mut all, now);
+        assert_eq!(asked.map(|orders| orders.probe), [false, true, true]);
+        // The one before it is over for who is in it yet.
+        assert_eq!(asked.map(|orders| orders.end_probe), [false, true, false]);
+        all.controller.clocks.get_mut(PathId(0)).unwrap().ended = 2;
+        let asked = ask(&mut all, now);
+        assert_eq!(asked.map(|orders| orders.probe), [false; 3]);
+        assert_eq!(asked.map(|orders| orders.end_probe), [true, true, false]);
+
+        // The queue is emptied by all together, but for who begins.
+        all.controller.clocks.get_mut(PathId(0)).unwrap().probe_rtt = 1;
+        flow(&mut all, 0).probe_rtt = 1;
+        flow(&mut all, 2).engine.phase = Phase::Startup;
+        let asked = ask(&mut all, now);
+        assert_eq!(asked.map(|orders| orders.probe_rtt), [false, true, false]);
+    }
+
+    #[test]
+    fn who_makes_a_queue_for_another() {
+        let mut now = Instant::now() + Duration::from_secs(9);
+        let paths = paths(&[(50, 50), (50, 100), (50, 50)]);
+        let mut all = three(4, &paths, &mut now);
+        for (phase, acts) in [
+            (Phase::Startup, true),
+            (Phase::Drain, true),
+            (Phase::Up, true),
+            (Phase::Down, false),
+            (Phase::Cruise, false),
+            (Phase::Refill, false),
+            (Phase::ProbeRtt, false),
+        ] {
+            for id in 0..3 {
+                flow(&mut all, id).engine.phase = Phase::Cruise;
+            }
+            flow(&mut all, 2).engine.phase = phase;
+            let of = |all: &mut Flows<SbdBbr>, id| orders(all, &paths, now, id).others_act;
+            assert_eq!(
+                (of(&mut all, 0), of(&mut all, 2)),
+                (acts, false),
+                "{phase:?}"
+            );
+        }
+
+        // Of two of whom it is not known yet whether they share: one at a time.
+        let mut all = joined(SbdBbr::new(&settings(&ENTRY, "")), &paths);
+        for (phase, probes, acts) in [
+            (Phase::Refill, true, false),
+            (Phase::Up, true, true),
+            (Phase::Down, false, true),
+            (Phase::Cruise, false, false),
+        ] {
+            for id in 0..3 {
+                flow(&mut all, id).engine.phase = Phase::Cruise;
+            }
+            flow(&mut all, 2).engine.phase = phase;
+            let asked = orders(&mut all, &paths, now, 0);
+            assert_eq!((asked.hold, asked.others_act), (probes, acts), "{phase:?}");
+            assert!(!orders(&mut all, &paths, now, 2).hold);
+        }
+        // Known to share with none: as if alone.
+        let mut all = joined(SbdBbr::new(&settings(&ENTRY, "detect=none")), &paths);
+        for id in 0..3 {
+            flow(&mut all, id).engine.phase = Phase::Up;
+        }
+        let asked = orders(&mut all, &paths, now, 0);
+        assert!(!asked.hold && !asked.others_act);
+        close(asked.others_packets, 0.0);
+    }
+
+    #[test]
+    fn what_a_path_does_to_its_group() {
+        let mut now = Instant::now() + Duration::from_secs(9);
+        let paths = paths(&[(50, 50), (50, 100), (50, 50)]);
+        let mut all = three(4, &paths, &mut now);
+        let after = |all: &mut Flows<SbdBbr>, id: u64, before_phase: Phase, phase: Phase| {
+            flow(all, id).engine.phase = phase;
+            let (before, flow, after) = all.flows.split(PathId(id)).unwrap();
+            let path = paths.get(PathId(id)).unwrap();
+            let mut own = Own::new(now, path, flow, &paths, [before, after]);
+            all.controller.after(&mut own, before_phase);
+            let clock = *all.controller.clocks.get(PathId(0)).unwrap();
+            (clock, own.flow.probe, own.flow.probe_rtt)
+        };
+        all.controller.clocks.get_mut(PathId(0)).unwrap().delivered = [3.0, 2.0];
+        // The first to probe begins, and the others join.
+        let (clock, probe, _) = after(&mut all, 1, Phase::Cruise, Phase::Refill);
+        assert_eq!((clock.probe, probe, clock.since), (1, 1, Some(now)));
+        assert_eq!(clock.delivered, [0.0, 3.0]);
+        let (clock, probe, _) = after(&mut all, 0, Phase::Cruise, Phase::Refill);
+        assert_eq!((clock.probe, probe), (1, 1));
+        // Nothing begins as long as it goes on.
+        let (clock, probe, _) = after(&mut all, 0, Phase::Refill, Phase::Refill);
+        assert_eq!((clock.probe, probe), (1, 1));
+        // Once it is over, who has not been in it begins another one.
+        all.controller.clocks.get_mut(PathId(0)).unwrap().ended = 1;
+        let (clock, probe, _) = after(&mut all, 2, Phase::Down, Phase::Refill);
+        assert_eq!((clock.probe, probe, clock.ended), (2, 2, 1));
+        // So does one that was in it already, over or not.
+        let (clock, probe, _) = after(&mut all, 2, Phase::Down, Phase::Refill);
+        assert_eq!((clock.probe, probe), (3, 3));
+
+        // The same of emptying the queue, which who is told to does not tell again.
+        let (clock, _, probe_rtt) = after(&mut all, 2, Phase::Cruise, Phase::ProbeRtt);
+        assert_eq!((clock.probe_rtt, probe_rtt), (1, 1));
+        let (clock, _, probe_rtt) = after(&mut all, 2, Phase::ProbeRtt, Phase::ProbeRtt);
+        assert_eq!((clock.probe_rtt, probe_rtt), (1, 1));
+        let (clock, _, probe_rtt) = after(&mut all, 1, Phase::Cruise, Phase::ProbeRtt);
+        assert_eq!((clock.probe_rtt, probe_rtt), (1, 1));
+    }
+
+    #[test]
+    fn what_a_group_delivers_by_hand() {
+        let now = Instant::now() + Duration::from_secs(9);
+        let paths = paths(&[(50, 50), (50, 100), (50, 50)]);
+        let mut begun = now;
+        let mut all = three(4, &paths, &mut begun);
+        *all.controller.clocks.get_mut(PathId(0)).unwrap() = Clock::default();
+        let note = |all: &mut Flows<SbdBbr>, id: u64, ms: u64, acked: u64| {
+            let (before, flow, after) = all.flows.split(PathId(id)).unwrap();
+            let path = paths.get(PathId(id)).unwrap();
+            let now = begun + Duration::from_millis(ms);
+            let mut own = Own::new(now, path, flow, &paths, [before, after]);
+            let total = own.flow.total + acked;
+            all.controller.note_rate(&mut own, total);
+            all.controller.clocks.get(PathId(0)).unwrap().delivered
+        };
+        // Two of the longest round trips: 200 ms. What the first ACK brings left before.
+        assert_eq!(note(&mut all, 0, 0, 9_000), [0.0, 0.0]);
+        assert_eq!(note(&mut all, 1, 100, 300_000), [0.0, 0.0]);
+        assert_eq!(note(&mut all, 2, 199, 200_000), [0.0, 0.0]);
+        let [delivered, _] = note(&mut all, 0, 200, 100_000);
+        close(delivered, 600_000.0 / 0.2);
+        // The greatest stays.
+        note(&mut all, 0, 300, 1_000);
+        let [delivered, _] = note(&mut all, 1, 400, 1_000);
+        close(delivered, 3e6);
+        let [delivered, _] = note(&mut all, 1, 700, 1_200_000);
+        close(delivered, 4e6);
+    }
+
+    #[test]
+    fn what_a_path_does_to_its_queue() {
+        for (phase, act) in [
+            (Phase::Startup, Act::Starts),
+            (Phase::Drain, Act::Acts),
+            (Phase::Up, Act::Acts),
+            (Phase::ProbeRtt, Act::Acts),
+            (Phase::Down, Act::Steady),
+            (Phase::Cruise, Act::Steady),
+            (Phase::Refill, Act::Steady),
+        ] {
+            assert_eq!(doing(phase), act, "{phase:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_gone_is_in_no_group() {
+        let now = Instant::now();
+        let paths = paths(&[(50, 50), (50, 50)]);
+        let mut all = joined(SbdBbr::new(&settings(&ENTRY, "detect=all")), &paths);
+        assert_eq!(all.controller.detector.group_paths(PathId(0)), 2);
+        all.on_path_closed(now, PathId(1));
+        assert_eq!(all.controller.detector.group_paths(PathId(0)), 1);
+        assert!(all.controller.clocks.get(PathId(1)).is_none());
+        assert!(all.controller.memberships.get(PathId(1)).is_none());
+        assert!(all.controller.reads_one_way_delay());
+    }
+
     #[test]
     fn the_parameters_of_the_model_are_those_of_bbr() {
         let find = |name: &str| CONTROLLERS.iter().find(|entry| entry.name == name).unwrap();

@@ -238,3 +238,39 @@ fn what_a_return_makes_due_is_done_at_once() {
     let actions = scene.actions();
     assert!(actions.contains(&(1, Action::GiveUp)), "{actions:?}");
 }
+
+#[test]
+fn probes_of_a_recovering_path_by_hand() {
+    let mut scene = Scene::new(1);
+    let params = Params::default();
+    let start = scene.start;
+    let mut path = scene.path(0).clone();
+    let rtt = 100 * MS;
+    let pause = rtt.max(params.min_return);
+    let mut watch = watch::Watch::new(start, &params);
+    watch.hold = 400 * MS;
+    watch.enter(start, Health::Recovering);
+    // The hold ends at 400 ms, and the last answer is to come then: its probe leaves at 300 ms at the latest.
+    for (ms, next_ms) in [(0, pause.as_millis()), (250, 300), (299, 300)] {
+        watch.answered(start + ms * MS, &path, &params);
+        let next_ms = u32::try_from(next_ms).unwrap().min(300);
+        assert_eq!(watch.next_probe, Some(start + next_ms * MS), "{ms}");
+    }
+    // From there on, a pause later each.
+    for ms in [300, 301] {
+        watch.answered(start + ms * MS, &path, &params);
+        assert_eq!(watch.next_probe, Some(start + ms * MS + pause), "{ms}");
+    }
+
+    // Whether much was in flight is what it was when it failed while it carried data.
+    path.in_flight_bytes = 1 << 30;
+    path.cwnd_bytes = 1 << 30;
+    watch.enter(start, Health::Healthy);
+    watch.fail(start, &path, &params);
+    path.in_flight_bytes = 0;
+    watch.recover(start + 10 * MS, &path, &params);
+    watch.fail(start + 20 * MS, &path, &params);
+    let before = watch.hold;
+    watch.recover(start + 30 * MS, &path, &params);
+    assert_eq!(watch.hold, 2 * before);
+}

@@ -160,6 +160,13 @@ mod tests {
         assert_eq!(ways_ms(&unlike), [10.0, 150.0]);
         unlike.get_mut(PathId(0)).unwrap().one_way_delay_micros = None;
         assert_eq!(ways_ms(&unlike), [10.0, 100.0]);
+        // Half of an RTT is the way out of paths that are acknowledged by themselves only: 100 ms, and 60 ms
+        // by its way back, of which 10 are out.
+        let mut detour = paths(&[([100, 100], 0), ([60, 60], 0)]);
+        for (id, delay) in (0..).zip([Some(50_000), Some(10_000)]) {
+            detour.get_mut(PathId(id)).unwrap().one_way_delay_micros = delay;
+        }
+        assert_eq!(ways_ms(&detour), [50.0, 10.0]);
         // No more than there and back, whatever a peer claims.
         for (id, delay) in [(0, 0), (1, i64::MAX)] {
             unlike.get_mut(PathId(id)).unwrap().one_way_delay_micros = Some(delay);

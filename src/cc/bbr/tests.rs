@@ -315,8 +315,10 @@ fn a_probe_that_loses_too_much_sets_inflight_hi() {
     // 2 of 100 may be lost.
     bench.lose(2, 100);
     assert_eq!(bench.engine.phase, Phase::Up);
+    assert!(!bench.engine.lost_too_much());
     bench.lose(3, 100);
     assert_eq!(bench.engine.phase, Phase::Down);
+    assert!(bench.engine.lost_too_much());
     // 99 in flight before the packet, 2 lost of them: 99 + (1.98 - 2)/0.98.
     let hi = (99.0 + (0.02 * 99.0 - 2.0) / 0.98) * MSS;
     close(bench.engine.bounds.inflight_hi, hi);
@@ -565,6 +567,7 @@ fn the_virtual_window_grows_by_packets_in_a_round_trip() {
     bench.round(100.0, Special::default());
     // 12 packets are acked of a window of 50: 0.6 * 12/50 of a packet.
     close(bench.engine.rival.window, (50.0 + 0.6 * 12.0 / 50.0) * MSS);
+    assert_eq!(bench.engine.bound_at(), Some(bench.now));
     // Of a group of which it has a quarter, a quarter.
     bench.engine.orders.others_share = 0.75;
     let before = bench.engine.rival.window;

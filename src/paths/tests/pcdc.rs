@@ -20,7 +20,10 @@ struct Network {
 
 impl Network {
     fn new(choice: &str, n: u32, rate: Rate) -> Network {
-        let mut bench = Bench::with(choice, n);
+        Network::over(Bench::with(choice, n), n, rate)
+    }
+
+    fn over(mut bench: Bench, n: u32, rate: Rate) -> Network {
         bench.tell(Event::Confirmed);
         let at = bench.now;
         let mut network = Network {
@@ -366,4 +369,21 @@ fn what_stands_by_anyway_is_not_measured() {
         .until(20_000)
         .iter()
         .all(|(_, a)| *a != Action::Sample));
+}
+
+/// What stands by because of its interface is neither measured nor used.
+#[test]
+fn a_metered_link_takes_no_part() {
+    let locals = [1, 2, 3].map(|n| LocalAddr {
+        metered: n == 2,
+        ..info(nth(n))
+    });
+    let bench = Bench::new("pcdc:t=1s", &locals);
+    let mut network = Network::over(bench, 3, third_hurts);
+    network.until(20);
+    // Its path is opened last, 2, and stands by from the start.
+    assert_eq!(network.impacts(), [(0, 600), (1, 400)]);
+    assert_eq!(network.carriers(), [0, 1]);
+    let of_it = network.set.iter().filter(|(_, path, _)| *path == 2);
+    assert_eq!(of_it.collect::<Vec<_>>(), [&(0, 2, Status::Backup)]);
 }
