@@ -166,6 +166,8 @@ fn pacers_end_the_wait_for_them() {
 /// those that look at them: 2 % of what was sent, and 400 packets.
 #[test]
 fn no_report_opens_more_than_the_budget() {
+    // A day.
+    assert_eq!(sched::MAX_BUFFERED, Duration::from_secs(86_400));
     let lies = [
         (Duration::ZERO, 0, true),
         (Duration::ZERO, u64::MAX, false),

@@ -225,13 +225,13 @@ impl SbdBbr {
             ..Orders::default()
         };
         let mut leader = id;
-        let (mut bw, mut weighted, mut others) = (0.0, 0.0, 0);
+        let (mut bw, mut weighted, mut is_alone) = (0.0, 0.0, true);
         for (path, other) in self.members(own) {
             let (rate, min_rtt) = (other.engine.max_bw(), other.engine.min_rtt().unwrap_or(0.0));
             bw += rate;
             weighted += rate * min_rtt;
             if path.id != id {
-                others += 1;
+                is_alone = false;
                 orders.others_packets += rate * min_rtt / path.mss_bytes as f64;
                 orders.bound_at = orders.bound_at.max(other.engine.bound_at());
                 if !other.engine.phase.is_starting() {
@@ -239,7 +239,7 @@ impl SbdBbr {
                 }
             }
         }
-        if others == 0 {
+        if is_alone {
             orders.hold = self.another_probes(own);
             orders.others_packets = 0.0;
             return orders;
@@ -593,6 +593,29 @@ mod tests {
         ] {
             all.controller.clocks.get_mut(PathId(0)).unwrap().delivered = delivered;
             close(orders(&mut all, &paths, now, 1).less, less);
+        }
+    }
+
+    #[test]
+    fn a_group_that_knows_no_rate_asks_nothing() {
+        let now = Instant::now() + Duration::from_secs(9);
+        let paths = paths(&[(50, 50), (50, 100)]);
+        let mut all = joined(SbdBbr::new(&settings(&ENTRY, "detect=all")), &paths);
+        let asked = orders(&mut all, &paths, now, 0);
+        for number in [
+            asked.others_packets,
+            asked.queue_rtt,
+            asked.others_share,
+            asked.less,
+        ] {
+            assert_eq!(number, 0.0);
+        }
+        let (before, flow, after) = all.flows.split(PathId(0)).unwrap();
+        let path = paths.get(PathId(0)).unwrap();
+        let own = Own::new(now, path, flow, &paths, [before, after]);
+        all.controller.regroup(&own);
+        for (_, membership) in all.controller.memberships.iter() {
+            assert_eq!(membership.kept, 1.0);
         }
     }
 

@@ -519,6 +519,25 @@ mod tests {
     }
 
     #[test]
+    fn a_part_holds_for_an_epoch() {
+        let now = Instant::now() + Duration::from_secs(9);
+        let paths = paths(&[(100, 50), (40, 100)]);
+        let mut controller = two("detect=all", &paths);
+        let gain = |controller: &mut Flows<SbdCubic>, ms: u32| {
+            controller.increase(now + ms * MS, &paths, PathId(0), &ack(now));
+            controller.flows.get(PathId(0)).unwrap().gains.cubic
+        };
+        controller.decrease(now, &paths, PathId(0));
+        close(gain(&mut controller, 10), 1.0);
+        for id in [PathId(0), PathId(1), PathId(0)] {
+            controller.on_round(now, &paths, id, &round(100));
+        }
+        close(gain(&mut controller, 20), 1.0);
+        controller.decrease(now + 60 * MS, &paths, PathId(0));
+        close(gain(&mut controller, 70), 5.0 / 6.0);
+    }
+
+    #[test]
     fn time_without_data_is_not_counted() {
         let now = Instant::now() + Duration::from_secs(9);
         let paths = paths(&[(100, 50)]);
