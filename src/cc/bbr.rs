@@ -573,6 +573,12 @@ impl Engine {
         self.cycle.was_too_high
     }
 
+    /// As after a probe that losses ended.
+    #[cfg(test)]
+    pub fn has_lost_too_much(&mut self) {
+        self.cycle.was_too_high = true;
+    }
+
     /// Takes the path for one that has this part of its rate. The next probe is as late as any, so that
     /// others find what is left first.
     pub fn scale(&mut self, rules: &Rules, now: Instant, part: f64) {

@@ -500,6 +500,29 @@ mod tests {
     }
 
     #[test]
+    fn who_joins_takes_its_part_at_its_next_ack() {
+        let mut now = Instant::now() + Duration::from_secs(9);
+        let paths = paths(&[(50, 50), (50, 100), (50, 50)]);
+        for (kept, part) in [(0.5, 0.5), (1.0, 1.0), (1.5, 1.0)] {
+            let mut all = three(8, &paths, &mut now);
+            let before = flow(&mut all, 1).engine.max_bw();
+            let clock = all.controller.clocks.get_mut(PathId(0)).unwrap();
+            (clock.probe, clock.probe_rtt, clock.ended) = (5, 3, 5);
+            let membership = all.controller.memberships.get_mut(PathId(1)).unwrap();
+            membership.kept = kept;
+            // No rate is measured by it.
+            let nothing = RateSample::default();
+            all.on_model(now, &paths, PathId(1), &ack(now), Some(&nothing));
+            close(flow(&mut all, 1).engine.max_bw(), part * before);
+            // It counts for one that was in all probes so far.
+            let counts = (flow(&mut all, 1).probe, flow(&mut all, 1).probe_rtt);
+            assert_eq!(counts == (5, 3), kept < 1.0, "{counts:?}");
+            let membership = all.controller.memberships.get(PathId(1)).unwrap();
+            close(membership.kept, 1.0);
+        }
+    }
+
+    #[test]
     fn what_one_gives_up_all_do() {
         let mut now = Instant::now() + Duration::from_secs(9);
         let paths = paths(&[(50, 50), (50, 50)]);
@@ -746,6 +769,23 @@ mod tests {
         // So does one that was in it already, over or not.
         let (clock, probe, _) = after(&mut all, 2, Phase::Down, Phase::Refill);
         assert_eq!((clock.probe, probe), (3, 3));
+
+        // Losses that end the probe of one end it for all, if it is that probe.
+        let end = |all: &mut Flows<SbdBbr>, loses: bool, own_probe: u64, to: Phase| {
+            let clock = all.controller.clocks.get_mut(PathId(0)).unwrap();
+            (clock.probe, clock.ended) = (3, 1);
+            flow(all, 1).engine = Engine::default();
+            if loses {
+                flow(all, 1).engine.has_lost_too_much();
+            }
+            flow(all, 1).probe = own_probe;
+            let (clock, ..) = after(all, 1, Phase::Up, to);
+            clock.ended
+        };
+        assert_eq!(end(&mut all, true, 3, Phase::Down), 3);
+        assert_eq!(end(&mut all, true, 2, Phase::Down), 1);
+        assert_eq!(end(&mut all, false, 3, Phase::Down), 1);
+        assert_eq!(end(&mut all, true, 3, Phase::Up), 1);
 
         // The same of emptying the queue, which who is told to does not tell again.
         let (clock, _, probe_rtt) = after(&mut all, 2, Phase::Cruise, Phase::ProbeRtt);

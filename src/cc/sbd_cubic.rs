@@ -535,6 +535,19 @@ mod tests {
         close(gain(&mut controller, 20), 1.0);
         controller.decrease(now + 60 * MS, &paths, PathId(0));
         close(gain(&mut controller, 70), 5.0 / 6.0);
+        // From 70 packets to 100: K is the cube root of 30/(0.4 5/6).
+        let mut paths = paths;
+        controller.decrease(now + 200 * MS, &paths, PathId(0));
+        paths.get_mut(PathId(0)).unwrap().cwnd_bytes = 70_000;
+        controller.increase(now + 300 * MS, &paths, PathId(0), &ack(now));
+        let expected = [
+            ("delta", 5.0 / 6.0),
+            ("w_max_packets", 100.0),
+            ("k_secs", 90_f64.cbrt()),
+            ("set_paths", 2.0),
+            ("shared_llr", 0.0),
+        ];
+        shows(&controller, &paths, &expected);
     }
 
     #[test]

@@ -41,9 +41,6 @@ fn is_blocked(view: &View, mss_bytes: u64) -> bool {
 
 /// Whether data on `slow` shall be repeated on `fast`.
 fn is_worth_it(view: &View, fast: &PathState, slow: &PathState) -> bool {
-    if fast.rtt.is_none() || slow.rtt.is_none() {
-        return false;
-    }
     slow.cwnd_bytes <= SMALL_WINDOW_PACKETS * slow.mss_bytes
         || distance(view, fast).saturating_mul(SLOW_RTT_FACTOR) < distance(view, slow)
 }

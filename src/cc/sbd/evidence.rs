@@ -110,3 +110,59 @@ pub fn weigh(a: &Track, b: &Track, end: i64, power_secs: f64) -> f64 {
     let llr = (flat.covariance(0, 1) / expected - EVEN) / SLOPE;
     llr.clamp(-MOST, MOST)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flat(at: &[usize], delays: [&[f64]; 2]) -> Flat {
+        let mut flat = Flat {
+            delays: [[0.0; WINDOW]; 2],
+            at: [0; WINDOW],
+            len: at.len(),
+        };
+        flat.at[..at.len()].copy_from_slice(at);
+        for (to, from) in flat.delays.iter_mut().zip(delays) {
+            to[..at.len()].copy_from_slice(from);
+        }
+        flat
+    }
+
+    fn close(a: f64, b: f64) {
+        assert!((a - b).abs() < 1e-12, "{a} is not {b}");
+    }
+
+    #[test]
+    fn mean_and_slope_are_taken_away() {
+        // 3 + 2k, and 1 - k/2 with 1, -1, -1, 1 added, which has neither about k = 0, 1, 2, 3.
+        let lines = [[3.0, 5.0, 7.0, 9.0], [2.0, -0.5, -1.0, 0.5]];
+        let mut flat = flat(&[0, 1, 2, 3], [&lines[0], &lines[1]]);
+        flat.flatten();
+        for (k, residual) in [1.0, -1.0, -1.0, 1.0].into_iter().enumerate() {
+            close(flat.delays[0][k], 0.0);
+            close(flat.delays[1][k], residual);
+        }
+        // Bins that are missing count by their time.
+        let mut flat = self::flat(&[2, 3, 7], [&[4.0, 6.0, 14.0], &[1.0, 1.0, 1.0]]);
+        flat.flatten();
+        for k in 0..3 {
+            close(flat.delays[0][k], 0.0);
+            close(flat.delays[1][k], 0.0);
+        }
+    }
+
+    #[test]
+    fn covariances_by_hand() {
+        let flat = flat(
+            &[0, 1, 2, 4, 5],
+            [&[1.0, 2.0, 3.0, 4.0, -1.0], &[2.0, 0.0, 1.0, -1.0, 2.0]],
+        );
+        // (2 + 0 + 3 - 4 - 2)/5, and (1 + 4 + 9 + 16 + 1)/5.
+        close(flat.covariance(0, 1), -0.2);
+        close(flat.covariance(0, 0), 6.2);
+        // Of those that follow each other: (2 + 6 - 4)/3, and (0 + 0 - 2)/3, which is less than nothing.
+        close(flat.next(0), 4.0 / 3.0);
+        close(flat.next(1), 0.0);
+        close(self::flat(&[0, 2, 4], [&[1.0; 3], &[1.0; 3]]).next(0), 0.0);
+    }
+}

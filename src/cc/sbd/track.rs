@@ -162,3 +162,118 @@ impl Track {
         self.does(end, &[Act::Starts]) && other.does(end, &[Act::Starts])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: i64 = 1000;
+
+    fn steady(track: &mut Track, bin: i64, micros: i64) -> bool {
+        track.add(Source::OneWay, 20 * MS * bin, micros, Act::Steady)
+    }
+
+    #[test]
+    fn bins_by_hand() {
+        let mut track = Track::default();
+        // The first sample begins bin 0; others of it bring no new one.
+        assert!(!steady(&mut track, 0, 5 * MS));
+        assert!(!track.add(Source::OneWay, 20 * MS - 1, 7 * MS, Act::Steady));
+        assert_eq!(track.mean(0), None);
+        assert!(steady(&mut track, 1, 9 * MS));
+        // From the first delay: 0 and 2 ms.
+        assert_eq!(track.mean(0), Some(0.001));
+        assert_eq!((track.mean(-1), track.mean(1)), (None, None));
+        // Above the least, 5 ms.
+        assert_eq!(track.queue_secs(), 0.001);
+        // One that was overtaken counts where it belongs, unless that is too long ago.
+        assert!(!track.add(Source::OneWay, 10 * MS, 9 * MS, Act::Steady));
+        assert_eq!(track.mean(0), Some(0.002));
+        assert!(steady(&mut track, KEPT - 1, 5 * MS));
+        assert!(!track.add(Source::OneWay, 10 * MS, 9 * MS, Act::Steady));
+        assert_eq!(track.mean(0), Some(0.0025));
+        assert!(steady(&mut track, KEPT, 5 * MS));
+        assert!(!steady(&mut track, 0, 9 * MS));
+        assert_eq!(track.mean(0), None);
+        // Bins without samples between, and none of before.
+        assert_eq!((track.mean(2), track.mean(KEPT - 1)), (None, Some(0.0)));
+        assert!(steady(&mut track, 10 * KEPT, 5 * MS));
+        assert!((9 * KEPT..10 * KEPT).all(|bin| track.mean(bin).is_none()));
+        // Another source is another clock.
+        assert!(!track.add(
+            Source::RoundTrip(crate::registry::PathId(0)),
+            7,
+            1,
+            Act::Steady
+        ));
+        assert_eq!((track.newest, track.zero, track.base), (0, 1, 1));
+    }
+
+    #[test]
+    fn lags_by_hand() {
+        let of = |base: i64| Track {
+            base,
+            ..Track::default()
+        };
+        for (base, other, lags) in [
+            (0, 100 * MS, -1..=6),
+            (100 * MS, 0, -6..=1),
+            (0, 9 * MS, -1..=1),
+            (0, 11 * MS, -1..=2),
+            (0, 900 * MS, -1..=11),
+            (900 * MS, 0, -11..=1),
+        ] {
+            assert_eq!(of(base).lags(&of(other)), lags);
+        }
+    }
+
+    #[test]
+    fn what_is_known_of_two() {
+        let at = |source: Option<Source>, newest: i64| Track {
+            source,
+            newest,
+            ..Track::default()
+        };
+        let (one_way, rtt) = (
+            Some(Source::OneWay),
+            Some(Source::RoundTrip(crate::registry::PathId(0))),
+        );
+        assert_eq!(at(one_way, 90).known_with(&at(one_way, 70)), Some(59));
+        assert_eq!(at(rtt, 50).known_with(&at(rtt, 70)), Some(39));
+        assert_eq!(at(one_way, 90).known_with(&at(rtt, 70)), None);
+        assert_eq!(at(one_way, 90).known_with(&at(None, 70)), None);
+    }
+
+    #[test]
+    fn acts_are_seen_some_bins_around() {
+        let with = |bin: i64, act: Act| {
+            let mut track = Track::default();
+            for other in 0..120 {
+                let act = if other == bin { act } else { Act::Steady };
+                track.add(Source::OneWay, 20 * MS * other, 0, act);
+            }
+            track
+        };
+        let none = with(0, Act::Steady);
+        // The window of 48 bins before bin 100, and four before and after it.
+        for (bin, seen) in [(47, false), (48, true), (103, true), (104, false)] {
+            let track = with(bin, Act::Acts);
+            assert_eq!(track.acts_alone(&none, 100), seen, "{bin}");
+            assert_eq!(none.acts_alone(&track, 100), seen, "{bin}");
+            assert!(!track.acts_alone(&track, 100));
+        }
+        let starts = with(60, Act::Starts);
+        assert!(starts.both_start(&with(70, Act::Starts), 100));
+        assert!(!starts.both_start(&none, 100) && !none.both_start(&starts, 100));
+        assert!(!starts.both_start(&with(60, Act::Acts), 100));
+        assert!(starts.acts_alone(&none, 100));
+        // In a bin the greater of acts counts, in any order.
+        for acts in [[Act::Starts, Act::Acts], [Act::Acts, Act::Starts]] {
+            let mut track = Track::default();
+            for act in acts.into_iter().chain([Act::Steady]) {
+                track.add(Source::OneWay, 0, 0, act);
+            }
+            assert_eq!(track.bins[0].act, Act::Starts);
+        }
+    }
+}
