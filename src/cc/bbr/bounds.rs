@@ -215,4 +215,43 @@ mod tests {
         };
         assert_eq!(small.cap(Phase::Cruise, 1000.0), 4_000.0);
     }
+
+    #[test]
+    fn a_probe_leaves_beta_of_the_window_at_least() {
+        use crate::cc::testing::settings;
+        let rules = Rules::new(&settings(&super::super::ENTRY, ""));
+        let now = Instant::now();
+        // A BDP of 100 kB and a window of 80: 0.7 of the lesser.
+        for (most, limited, hi) in [
+            (10e3, false, 56e3),
+            (70e3, false, 70e3),
+            (10e3, true, f64::INFINITY),
+        ] {
+            let mut engine = Engine {
+                bw: 1e6,
+                cwnd: 80e3,
+                phase: Phase::Refill,
+                ..Engine::default()
+            };
+            engine.min_rtt.secs = 0.1;
+            engine.cycle.is_probe_sample = true;
+            engine.on_inflight_too_high(&rules, now, most, limited);
+            assert_eq!(engine.bounds.inflight_hi, hi);
+            assert!(engine.cycle.was_too_high && !engine.cycle.is_probe_sample);
+            assert_eq!(engine.phase, Phase::Refill);
+        }
+    }
+
+    #[test]
+    fn a_new_probe_forgets_what_was_lost_and_delivered() {
+        let mut bounds = Bounds {
+            lost: 3.0,
+            bw_latest: 4.0,
+            inflight_latest: 5.0,
+            ..Bounds::default()
+        };
+        bounds.reset_signals();
+        let left = (bounds.lost, bounds.bw_latest, bounds.inflight_latest());
+        assert_eq!(left, (0.0, 0.0, 0.0));
+    }
 }

@@ -105,3 +105,49 @@ impl Aggregation {
         self.extra[0] = self.extra[0].max((self.delivered - expected).min(cwnd));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::cc::RateSample;
+
+    #[test]
+    fn what_is_acked_beyond_the_rate() {
+        let start = Instant::now();
+        let mut aggregation = Aggregation::default();
+        let mut update = |ms: u64, acked: f64, cwnd: f64, round: u64, full: bool| {
+            let seen = Seen {
+                now: start + Duration::from_millis(ms),
+                sent: start,
+                mss: 1000.0,
+                acked,
+                in_flight: 0.0,
+                rtt: None,
+                sample: RateSample::default(),
+                rate: None,
+                limited: false,
+                cwnd_limited: true,
+            };
+            aggregation.update(&seen, 1000.0, cwnd, round, full);
+            aggregation.extra()
+        };
+        // 1000 bytes/s: 500 at once are 500 more; with 300 after 0.1 s, 800 - 100.
+        assert_eq!(update(0, 500.0, 1e9, 0, true), 500.0);
+        assert_eq!(update(100, 300.0, 1e9, 0, true), 700.0);
+        // After 0.8 s the rate has made up for it: anew. What was greatest is remembered.
+        assert_eq!(update(800, 50.0, 1e9, 0, true), 700.0);
+        assert_eq!(update(820, 900.0, 1e9, 0, true), 930.0);
+        // No more than the window.
+        assert_eq!(update(820, 5_000.0, 940.0, 0, true), 940.0);
+        // For five rounds and five more.
+        assert_eq!(update(60_000, 10.0, 1e9, 4, true), 940.0);
+        assert_eq!(update(60_000, 0.0, 1e9, 5, true), 940.0);
+        assert_eq!(update(60_000, 0.0, 1e9, 9, true), 940.0);
+        assert_eq!(update(60_000, 0.0, 1e9, 10, true), 10.0);
+        // In Startup for the round itself.
+        assert_eq!(update(60_000, 90.0, 1e9, 10, false), 100.0);
+        assert_eq!(update(90_000, 7.0, 1e9, 11, false), 7.0);
+    }
+}

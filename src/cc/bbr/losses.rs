@@ -250,3 +250,33 @@ impl Judge {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_least_queue_of_two_parts() {
+        let start = Instant::now();
+        let mut near = Near::default();
+        assert_eq!(near.get(), 0.0);
+        // ms, queue, and the least of late; parts of 100 ms. Before the first one there was no queue.
+        for (ms, queue, least) in [
+            (0, 0.010, 0.0),
+            (50, 0.008, 0.0),
+            (99, 0.009, 0.0),
+            (100, 0.020, 0.008),
+            (150, 0.030, 0.008),
+            (299, 0.050, 0.020),
+            (300, 0.040, 0.020),
+            // Silent for two parts: nothing of before counts.
+            (499, 0.060, 0.060),
+            (550, 0.070, 0.060),
+        ] {
+            near.add(start + Duration::from_millis(ms), queue, 0.1);
+            assert_eq!(near.get(), least, "{ms}");
+        }
+    }
+}

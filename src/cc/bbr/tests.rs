@@ -559,6 +559,17 @@ fn a_loss_with_a_rivals_queue_cuts_what_may_be_in_flight() {
 }
 
 #[test]
+fn a_loss_that_the_path_has_anyway_cuts_nothing() {
+    // 0.1 % of 100 packets are 0.1, and three deviations 0.95: one loss is no more than that, two are.
+    let mut bench = beside_a_rival("keep=0.5");
+    bench.engine.peak = [100.0 * MSS, 90.0 * MSS];
+    bench.lose(1, 100);
+    assert!(bench.engine.rival.window.is_infinite());
+    bench.lose(1, 100);
+    close(bench.engine.rival.window, 50.0 * MSS);
+}
+
+#[test]
 fn the_virtual_window_grows_by_packets_in_a_round_trip() {
     let mut bench = beside_a_rival("grow=0.6,keep=0.5");
     bench.engine.peak = [100.0 * MSS, 0.0];
