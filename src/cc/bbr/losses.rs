@@ -279,4 +279,162 @@ mod tests {
             assert_eq!(near.get(), least, "{ms}");
         }
     }
+
+    fn seen(now: Instant, rtt: f64, acked: f64) -> Seen {
+        Seen {
+            now,
+            sent: now,
+            mss: 1000.0,
+            acked: acked * 1000.0,
+            in_flight: 0.0,
+            rtt: Some(rtt),
+            sample: crate::cc::RateSample::default(),
+            rate: None,
+            limited: false,
+            cwnd_limited: true,
+        }
+    }
+
+    fn rules(list: &str) -> Rules {
+        Rules::new(&crate::cc::testing::settings(&super::super::ENTRY, list))
+    }
+
+    #[track_caller]
+    fn close(a: f64, b: f64) {
+        assert!((a - b).abs() < 1e-9, "{a} is not {b}");
+    }
+
+    #[test]
+    fn a_round_trip_is_counted() {
+        let start = Instant::now();
+        let mut judge = Judge::default();
+        judge.on_ack(&seen(start, 0.100, 2.0), 0.1, true);
+        judge.on_loss(3.0);
+        judge.on_loss(1.0);
+        judge.on_ack(&seen(start, 0.112, 5.0), 0.1, true);
+        judge.on_round(false);
+        let last = &judge.last;
+        assert_eq!((last.lost, last.acked, last.ranges), (4.0, 7.0, 2));
+        close(judge.queue_secs(), 0.012);
+        assert!(!judge.lossy);
+        judge.on_round(true);
+        assert!(judge.lossy);
+        judge.on_ack(&seen(start, 0.103, 1.0), 0.1, true);
+        let last = &judge.last;
+        assert_eq!((last.lost, last.acked, last.ranges), (0.0, 1.0, 0));
+        close(judge.queue_secs(), 0.003);
+        // The longest queue is of this half of the memory and of the last: 5 s each.
+        close(judge.longest_queue(), 0.012);
+        for (ms, longest) in [
+            (5_000, 0.012),
+            (5_001, 0.012),
+            (10_001, 0.012),
+            (10_002, 0.003),
+        ] {
+            let now = start + Duration::from_millis(ms);
+            judge.on_ack(&seen(now, 0.103, 1.0), 0.1, true);
+            close(judge.longest_queue(), longest);
+        }
+    }
+
+    #[test]
+    fn what_the_path_loses_anyway_by_hand() {
+        // The longest queue, the greatest of this round trip, all in Cruise; whether p0 is learned. A queue
+        // is one from a quarter of the longest on, within 1 and 2 ms.
+        for (longest, standing, cruised, learns) in [
+            (0.008, 0.0019, true, true),
+            (0.008, 0.002, true, false),
+            (0.008, 0.0019, false, false),
+            (0.080, 0.0019, true, true),
+            (0.080, 0.0021, true, false),
+            (0.006, 0.0014, true, true),
+            (0.006, 0.0016, true, false),
+            (0.002, 0.0009, true, true),
+            (0.002, 0.0010, true, false),
+            (0.0019, 0.0, true, false),
+        ] {
+            let mut judge = Judge {
+                longest: [0.0, longest],
+                standing: [0.0, standing],
+                cruised,
+                lost: 2.0,
+                acked: 98.0,
+                ..Judge::default()
+            };
+            judge.on_round(true);
+            let expected = if learns { 2.2 / 300.0 } else { 0.001 };
+            close(judge.p0(0.05), expected);
+            if learns {
+                // Of 50 packets more a tenth is forgotten: (0.2 + 1.8 + 1)/(200 + 90 + 50).
+                (judge.lost, judge.acked) = (1.0, 49.0);
+                (judge.cruised, judge.standing) = (true, [0.0, 0.0]);
+                judge.on_round(true);
+                close(judge.p0(0.05), 3.0 / 340.0);
+            }
+        }
+    }
+
+    #[test]
+    fn whose_queue_it_is_and_who_gives_way() {
+        let mut judge = Judge::default();
+        for (longest, least) in [(0.002, 0.002), (0.006, 0.003), (0.020, 0.004)] {
+            judge.longest = [longest, 0.0];
+            close(judge.queue_of_rivals(), least);
+        }
+        let rules = rules("noise=0.2");
+        // p0 = 0.001 and 75 packets: 0.075 + 3 sqrt(0.001 0.999 75) = 0.8962.
+        for (lost_queued, gives_way) in [(0.896, false), (0.897, true)] {
+            judge.lost_queued = lost_queued;
+            assert_eq!(judge.gives_way(&rules, 75.0), gives_way);
+        }
+        // p0 = 20.2/400 and 100 packets: 5.05 + 3 sqrt(0.0505 0.9495 100) = 11.619.
+        (judge.noise_lost, judge.noise_sent) = (20.0, 200.0);
+        for (lost_queued, gives_way) in [(11.61, false), (11.63, true)] {
+            judge.lost_queued = lost_queued;
+            assert_eq!(judge.gives_way(&rules, 100.0), gives_way);
+        }
+    }
+
+    #[test]
+    fn losses_that_end_startup_by_hand() {
+        let ends = |list: &str, [lost, acked, queue]: [f64; 3], ranges: u32, lossy, flat| {
+            let judge = Judge {
+                last: Round {
+                    lost,
+                    acked,
+                    ranges,
+                    queue,
+                },
+                min_rtt: 0.08,
+                lossy,
+                ..Judge::default()
+            };
+            judge.ends_startup(&rules(list), flat)
+        };
+        let counted = "losses=counted";
+        assert!(ends(counted, [6.0, 94.0, 0.0], 6, true, 0));
+        assert!(!ends(counted, [6.0, 94.0, 0.0], 5, true, 0));
+        assert!(!ends(counted, [6.0, 94.0, 0.0], 6, false, 0));
+        assert!(!ends(counted, [2.0, 98.0, 0.0], 6, true, 0));
+        // A queue of more than an eighth of 80 ms, or a tenth of what was sent; eight ranges, no growth.
+        let queued = [8.0, 92.0, 0.0101];
+        assert!(ends("", queued, 8, true, 1));
+        assert!(!ends("", queued, 7, true, 1));
+        assert!(!ends("", queued, 8, true, 0));
+        assert!(!ends("", queued, 8, false, 1));
+        assert!(!ends("", [8.0, 92.0, 0.01], 8, true, 1));
+        assert!(!ends("", [3.0, 97.0, 0.0101], 8, true, 1));
+        assert!(ends("", [11.0, 89.0, 0.0], 8, true, 1));
+        assert!(!ends("", [10.0, 90.0, 0.0], 8, true, 1));
+        // 4 ms at least are no queue.
+        let judge = |queue| Judge {
+            last: Round {
+                queue,
+                ..Round::default()
+            },
+            min_rtt: 0.01,
+            ..Judge::default()
+        };
+        assert!(judge(0.0041).shows_queue() && !judge(0.004).shows_queue());
+    }
 }

@@ -280,3 +280,211 @@ impl Engine {
         cycle.grown >= REGROW_ROUNDS
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::cc::testing::settings;
+    use crate::cc::RateSample;
+
+    fn rules(list: &str) -> Rules {
+        Rules::new(&settings(&super::super::ENTRY, list))
+    }
+
+    /// 1 MB/s and 0.1 s, 100 packets of window, in Cruise, after so many bytes.
+    fn engine(total: u64) -> Engine {
+        let mut engine = Engine {
+            phase: Phase::Cruise,
+            bw: 1e6,
+            cwnd: 100e3,
+            ..Engine::default()
+        };
+        engine.min_rtt.secs = 0.1;
+        engine.max_bw.update(Some(1e6), false);
+        engine.full.reached = true;
+        engine.rounds.update(&RateSample {
+            total_bytes: total,
+            ..RateSample::default()
+        });
+        engine
+    }
+
+    fn seen(now: Instant, total: u64) -> Seen {
+        Seen {
+            now,
+            sent: now,
+            mss: 1000.0,
+            acked: 1000.0,
+            in_flight: 100e3,
+            rtt: Some(0.05),
+            sample: RateSample {
+                total_bytes: total,
+                ..RateSample::default()
+            },
+            rate: None,
+            limited: false,
+            cwnd_limited: true,
+        }
+    }
+
+    /// xorshift64* by another program.
+    #[test]
+    fn waits_are_random_and_differ_between_flows() {
+        let mut cycle = Cycle::default();
+        assert_eq!(cycle.random(7), 0.40281460385623424);
+        assert_eq!(cycle.random(7), 0.31377077661360475);
+        // 12,345 bytes and 50 ms, or 12,345 bytes and a window of 80,000.
+        let now = Instant::now();
+        let rules = rules("wait=2s");
+        let mut down = engine(12_345);
+        down.start_down(&rules, &seen(now, 12_345));
+        assert_eq!(down.cycle.wait_secs, 2.0 + 0.18556417937576875);
+        let mut leave = engine(12_345);
+        leave.cwnd = 80e3;
+        leave.leave_up(&rules, now);
+        assert_eq!(leave.cycle.wait_secs, 2.0 + 0.6302663788953188);
+        // The second number says whether a round trip less will do; before the first there is none.
+        for (total, less) in [(12_345, 1), (12_348, 0)] {
+            let mut down = engine(total);
+            let count = 40;
+            down.rounds.count = count;
+            down.start_down(&rules, &seen(now, total));
+            assert_eq!(down.cycle.first_round, count - less, "{total}");
+        }
+        let mut down = engine(12_345);
+        down.rounds.count = 0;
+        down.start_down(&rules, &seen(now, 12_345));
+        assert_eq!(down.cycle.first_round, 0);
+    }
+
+    #[test]
+    fn samples_of_a_probe() {
+        let (rules, now) = (rules(""), Instant::now());
+        let mut engine = engine(1000);
+        engine.rounds.started = true;
+        engine.cycle.ack_phase = AckPhase::Starting;
+        assert!(!engine.adapt_long_term(&rules, &seen(now, 1000)));
+        assert_eq!(engine.cycle.ack_phase, AckPhase::Feedback);
+        engine.cycle.stop_samples();
+        assert_eq!(engine.cycle.ack_phase, AckPhase::Stopping);
+        // A probe that ended at the bound, before it could, goes on if nothing was too much since.
+        for (precautionary, too_high, phase) in [
+            (true, false, Phase::Refill),
+            (true, true, Phase::Down),
+            (false, false, Phase::Down),
+        ] {
+            engine.phase = Phase::Down;
+            engine.cycle.stop_samples();
+            engine.cycle.is_probe_sample = true;
+            engine.cycle.was_precautionary = precautionary;
+            engine.cycle.was_too_high = too_high;
+            let changed = engine.adapt_long_term(&rules, &seen(now, 1000));
+            assert_eq!(changed, phase == Phase::Refill);
+            assert_eq!(engine.phase, phase);
+            assert!(!engine.cycle.is_probe_sample);
+        }
+    }
+
+    #[test]
+    fn the_bound_rises_where_it_is_what_limits() {
+        let now = Instant::now();
+        for (cwnd_limited, cwnd, rises) in [
+            (true, 100e3, true),
+            (true, 99e3, false),
+            (true, 101e3, true),
+            (false, 100e3, false),
+        ] {
+            let mut engine = engine(1000);
+            engine.cwnd = cwnd;
+            engine.bounds.inflight_hi = 100e3;
+            engine.cycle.acked_per_packet = 500.0;
+            engine.rounds.started = false;
+            let mut seen = seen(now, 1000);
+            seen.cwnd_limited = cwnd_limited;
+            engine.raise_inflight_hi(&seen);
+            let hi = if rises { 102e3 } else { 100e3 };
+            assert_eq!(engine.bounds.inflight_hi, hi);
+        }
+    }
+
+    #[test]
+    fn when_it_is_time() {
+        let now = Instant::now() + Duration::from_secs(9);
+        let mut engine = engine(1000);
+        engine.cycle.latest_round = u64::MAX;
+        engine.cycle.wait_secs = 2.0;
+        engine.cycle.since = Some(now - Duration::from_secs(2));
+        engine.cycle.first_round = engine.rounds.count;
+        assert!(!engine.is_time_to_probe(&seen(now, 1000)));
+        let later = seen(now + Duration::from_millis(1), 1000);
+        assert!(engine.is_time_to_probe(&later));
+        // Orders come first.
+        for (probe, hold, is_time) in [(true, true, true), (false, true, false)] {
+            (engine.orders.probe, engine.orders.hold) = (probe, hold);
+            assert_eq!(engine.is_time_to_probe(&later), is_time);
+        }
+        (engine.orders.probe, engine.orders.hold) = (true, false);
+        assert!(engine.is_time_to_probe(&seen(now, 1000)));
+
+        // Down ends when what is in flight fits the greatest rate, of which the group takes a tenth off.
+        close(engine.target_of_max(1000.0), 100e3);
+        engine.orders.less = 0.1;
+        close(engine.target_of_max(1000.0), 90e3);
+    }
+
+    fn close(a: f64, b: f64) {
+        assert!((a - b).abs() < 1e-6, "{a} is not {b}");
+    }
+
+    #[test]
+    fn when_a_probe_ends() {
+        let now = Instant::now();
+        for (too_high, in_flight, ends) in [
+            (true, 120e3, true),
+            (true, 119e3, false),
+            (false, 120e3, false),
+        ] {
+            let mut engine = engine(1000);
+            engine.bounds.inflight_hi = 120e3;
+            engine.cycle.was_too_high = too_high;
+            let mut seen = seen(now, 1000);
+            seen.in_flight = in_flight;
+            assert_eq!(engine.is_time_to_go_down(&seen), ends);
+            assert_eq!(engine.cycle.was_precautionary, ends);
+        }
+        // Held by its bound it may not have seen all; else three round trips without growth end it.
+        for (cwnd_limited, cwnd, ends) in [
+            (true, 120e3, false),
+            (true, 119e3, true),
+            (false, 120e3, true),
+        ] {
+            let mut engine = engine(1000);
+            engine.bounds.inflight_hi = 120e3;
+            engine.cwnd = cwnd;
+            (engine.full.now, engine.full.count) = (true, 3);
+            let mut seen = seen(now, 1000);
+            seen.cwnd_limited = cwnd_limited;
+            assert_eq!(engine.is_time_to_go_down(&seen), ends);
+            assert_eq!(engine.full.count, if ends { 3 } else { 0 });
+        }
+    }
+
+    #[test]
+    fn a_path_regrows_after_two_round_trips_of_a_fifth_more() {
+        let rules = rules("");
+        let regrows = |rates: [f64; 2]| {
+            let mut engine = engine(1000);
+            engine.cycle.rate_before = 1e6;
+            rates.map(|rate| {
+                engine.max_bw.update(Some(rate), false);
+                engine.rounds.started = true;
+                engine.regrows(&rules)
+            })
+        };
+        assert_eq!(regrows([1.2e6, 1.44e6]), [false, true]);
+        assert_eq!(regrows([1.2e6, 1.43e6]), [false, false]);
+        assert_eq!(regrows([1.19e6, 1.5e6]), [false, false]);
+    }
+}

@@ -145,3 +145,135 @@ impl Engine {
         self.bdp(gain).max(MIN_PACKETS * mss)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::testing::paths;
+    use crate::cc::testing::settings;
+    use crate::cc::Flight;
+    use crate::cc::RateSample;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn rules(list: &str) -> Rules {
+        Rules::new(&settings(&super::super::ENTRY, list))
+    }
+
+    #[test]
+    fn only_less_is_a_new_least_rtt() {
+        let (rules, start) = (rules("probe-rtt=always"), Instant::now());
+        let mut least = MinRtt::default();
+        for (ms, rtt, expired) in [
+            (0, 0.100, false),
+            (3_000, 0.100, false),
+            (5_000, 0.100, false),
+            (5_001, 0.100, true),
+            (5_002, 0.100, false),
+        ] {
+            least.update(&rules, start + ms * MS, Some(rtt));
+            assert_eq!(least.expired, expired, "{ms}");
+        }
+    }
+
+    #[test]
+    fn another_way_back_is_another_least_rtt() {
+        let now = Instant::now();
+        let mut paths = paths(&[(10, 100), (10, 40)]);
+        let path = paths.get_mut(PathId(0)).unwrap();
+        let mut least = MinRtt::default();
+        least.note_way_back(now, path);
+        assert!(least.secs.is_infinite());
+        least.secs = 0.08;
+        least.note_way_back(now, path);
+        assert_eq!(least.secs, 0.08);
+        path.way_back = PathId(1);
+        least.note_way_back(now, path);
+        assert_eq!((least.secs, least.probe_secs), (0.1, 0.1));
+        assert_eq!((least.stamp, least.probe_stamp), (Some(now), Some(now)));
+    }
+
+    /// 1 MB/s and 0.1 s: half of the BDP are 50 kB.
+    fn engine() -> Engine {
+        let mut engine = Engine {
+            phase: Phase::Cruise,
+            bw: 1e6,
+            cwnd: 200e3,
+            ..Engine::default()
+        };
+        engine.min_rtt.secs = 0.1;
+        engine.min_rtt.expired = true;
+        engine.full.reached = true;
+        engine
+    }
+
+    fn seen(now: Instant, in_flight: f64) -> Seen {
+        Seen {
+            now,
+            sent: now,
+            mss: 1000.0,
+            acked: 1000.0,
+            in_flight,
+            rtt: Some(0.1),
+            sample: RateSample {
+                newest: Flight {
+                    tx_in_flight_bytes: 50_000,
+                    packet_bytes: 1000,
+                    ..Flight::default()
+                },
+                ..RateSample::default()
+            },
+            rate: None,
+            limited: false,
+            cwnd_limited: true,
+        }
+    }
+
+    #[test]
+    fn the_queue_is_emptied_for_200_ms_and_a_round_trip() {
+        let (rules, start) = (rules(""), Instant::now());
+        let mut engine = engine();
+        assert_eq!(engine.probe_rtt_cwnd(1000.0), 50e3);
+        // Not before so little is in flight.
+        engine.check_probe_rtt(&rules, &seen(start, 50_001.0));
+        assert_eq!((engine.phase, engine.min_rtt.done), (Phase::ProbeRtt, None));
+        engine.check_probe_rtt(&rules, &seen(start, 50_000.0));
+        assert_eq!(engine.min_rtt.done, Some(start + 200 * MS));
+        // The time alone is not enough, nor the round trip.
+        engine.rounds.started = false;
+        engine.check_probe_rtt(&rules, &seen(start + 300 * MS, 50e3));
+        assert_eq!(engine.phase, Phase::ProbeRtt);
+        engine.rounds.started = true;
+        engine.check_probe_rtt(&rules, &seen(start + 200 * MS, 50e3));
+        assert_eq!(engine.phase, Phase::ProbeRtt);
+        engine.rounds.started = false;
+        engine.check_probe_rtt(&rules, &seen(start + 201 * MS, 50e3));
+        assert_eq!(engine.phase, Phase::Cruise);
+    }
+
+    #[test]
+    fn who_was_idle_has_emptied_it() {
+        let (rules, now) = (rules(""), Instant::now());
+        for (alone, limited, phase) in [
+            (true, true, Phase::Cruise),
+            (true, false, Phase::ProbeRtt),
+            (false, true, Phase::ProbeRtt),
+        ] {
+            let mut engine = engine();
+            let mut seen = seen(now, 100e3);
+            if alone {
+                seen.sample.newest.tx_in_flight_bytes = 1000;
+            }
+            seen.limited = limited;
+            engine.check_probe_rtt(&rules, &seen);
+            assert_eq!(engine.phase, phase, "{alone} {limited}");
+        }
+    }
+
+    #[test]
+    fn four_packets_are_in_flight_at_least() {
+        let mut engine = engine();
+        engine.bw = 10e3;
+        assert_eq!(engine.probe_rtt_cwnd(1000.0), 4e3);
+    }
+}

@@ -183,3 +183,141 @@ impl Engine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::testing::settings;
+    use crate::cc::RateSample;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn rules(list: &str) -> Rules {
+        Rules::new(&settings(&super::super::ENTRY, list))
+    }
+
+    fn seen(now: Instant) -> Seen {
+        Seen {
+            now,
+            sent: now,
+            mss: 1000.0,
+            acked: 1000.0,
+            in_flight: 100e3,
+            rtt: Some(0.1),
+            sample: RateSample::default(),
+            rate: None,
+            limited: false,
+            cwnd_limited: true,
+        }
+    }
+
+    /// Beside a rival that was seen at `now`, with a virtual window of 100 packets.
+    fn engine(now: Instant) -> Engine {
+        let mut engine = Engine {
+            phase: Phase::Cruise,
+            cwnd: 99e3,
+            ..Engine::default()
+        };
+        engine.min_rtt.secs = 0.125;
+        engine.rival.see(now);
+        engine.rival.window = 100e3;
+        engine
+    }
+
+    #[test]
+    fn the_virtual_window_is_the_limit_within_a_packet() {
+        let (rules, now) = (rules("compete=aimd"), Instant::now());
+        for (cwnd, cwnd_limited, is_limit) in [
+            (99e3, true, true),
+            (98.9e3, true, false),
+            (99e3, false, false),
+            (200e3, false, false),
+        ] {
+            let mut engine = engine(now);
+            engine.cwnd = cwnd;
+            let mut seen = seen(now);
+            seen.cwnd_limited = cwnd_limited;
+            engine.update_rival(&rules, &seen);
+            assert_eq!(engine.bound_at(), is_limit.then_some(now));
+            assert_eq!(engine.rival.window > 100e3, is_limit);
+        }
+    }
+
+    #[test]
+    fn it_grows_for_a_round_trip_after_it_was() {
+        let (rules, start) = (rules("compete=aimd"), Instant::now());
+        // 125 ms, and the queue of 10 ms.
+        for (ms, queue, grows) in [
+            (125, 0.0, true),
+            (126, 0.0, false),
+            (135, 0.010, true),
+            (136, 0.010, false),
+        ] {
+            let mut engine = engine(start);
+            engine.rival.bound_at = Some(start);
+            // Twice, as the part before the first sample had no queue.
+            for _ in 0..2 {
+                let mut late = seen(start);
+                late.rtt = Some(0.125 + queue);
+                engine.judge.on_ack(&late, 0.125, true);
+            }
+            let mut seen = seen(start + ms * MS);
+            seen.cwnd_limited = false;
+            engine.update_rival(&rules, &seen);
+            assert_eq!(engine.rival.window > 100e3, grows, "{ms} {queue}");
+        }
+    }
+
+    #[test]
+    fn nothing_competes_where_it_is_off_or_no_rtt_is_known() {
+        let now = Instant::now();
+        for (list, min_rtt) in [("compete=off", 0.125), ("compete=aimd", f64::INFINITY)] {
+            let mut engine = engine(now);
+            engine.min_rtt.secs = min_rtt;
+            engine.orders.cut = Some(now);
+            engine.update_rival(&rules(list), &seen(now));
+            assert_eq!((engine.gave_way(), engine.rival.window), (None, 100e3));
+        }
+    }
+
+    #[test]
+    fn who_gives_way_keeps_four_packets_and_ends_its_probe() {
+        let (rules, now) = (rules("compete=aimd,keep=0.5"), Instant::now());
+        for (flight, window) in [(60e3, 30e3), (1e3, 4e3)] {
+            let mut engine = engine(now);
+            engine.peak = [0.0, flight];
+            engine.give_way(&rules, now, now, 1000.0);
+            assert_eq!(engine.rival.window, window);
+            assert_eq!(engine.gave_way(), Some(now));
+        }
+        for (phase, after) in [
+            (Phase::Up, Phase::Down),
+            (Phase::Refill, Phase::Down),
+            (Phase::Cruise, Phase::Cruise),
+            (Phase::ProbeRtt, Phase::ProbeRtt),
+        ] {
+            let mut engine = engine(now);
+            (engine.phase, engine.cycle.is_probe_sample) = (phase, true);
+            engine.give_way(&rules, now, now, 1000.0);
+            assert_eq!(engine.phase, after);
+            assert!(!engine.cycle.is_probe_sample);
+        }
+    }
+
+    #[test]
+    fn a_queue_that_is_deep_is_left_to_the_model() {
+        let (rules, now) = (rules("compete=aimd,keep=0.5"), Instant::now());
+        // Three least RTTs are 375 ms.
+        for (queue, gives_way) in [(0.375, true), (0.376, false)] {
+            let mut engine = engine(now);
+            engine.peak = [80e3, 0.0];
+            for _ in 0..2 {
+                let mut late = seen(now);
+                late.rtt = Some(0.125 + queue);
+                engine.judge.on_ack(&late, 0.125, true);
+            }
+            engine.on_congestion(&rules, now, now, 1000.0);
+            assert_eq!(engine.gave_way().is_some(), gives_way, "{queue}");
+        }
+    }
+}
