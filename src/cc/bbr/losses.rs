@@ -322,6 +322,9 @@ mod tests {
         judge.on_ack(&seen(start, 0.103, 1.0), 0.1, true);
         let last = &judge.last;
         assert_eq!((last.lost, last.acked, last.ranges), (0.0, 1.0, 0));
+        judge.on_round(true);
+        assert!(!judge.lossy);
+        judge.on_ack(&seen(start, 0.103, 1.0), 0.1, true);
         close(judge.queue_secs(), 0.003);
         // The longest queue is of this half of the memory and of the last: 5 s each.
         close(judge.longest_queue(), 0.012);
