@@ -91,6 +91,34 @@ fn the_pacer_of_the_fast_path_counts() {
     assert!(!waits(&mut bench, 50_000));
 }
 
+/// What a model's window has room for beyond its pace, it does not send in a round trip.
+#[test]
+fn a_path_carries_no_more_than_its_pace() {
+    // 1.25 MB/s are 12500 bytes in 10 ms: (1 + k / 12500) 10 < 300 up to k = 362500.
+    for (pace, most) in [(1_250_000, 362_500), (5_000_000, 725_000)] {
+        let paced = || {
+            let mut bench = bench();
+            bench.path(0).pacing_rate_bytes_per_sec = Some(pace);
+            bench
+        };
+        assert!(waits(&mut paced(), most - 1), "{pace}");
+        assert!(!waits(&mut paced(), most), "{pace}");
+    }
+    // Of the slow path in the second line: 240 kB/s are 6000 bytes in 25 ms, so that 12000 take it two
+    // flights of 25 ms, which is no sooner than 2 x 10 + delta up to a delta of 30 ms.
+    for (delta_ms, wait) in [(6, true), (30, true), (31, false)] {
+        let mut bench = self::bench();
+        let slow = bench.path(1);
+        slow.pacing_rate_bytes_per_sec = Some(240_000);
+        slow.rtt = Some(Rtt {
+            var: Duration::ZERO,
+            ..Rtt::first(25 * MS)
+        });
+        bench.path(0).rtt.as_mut().unwrap().var = delta_ms * MS;
+        assert_eq!(waits(&mut bench, 12_000), wait, "{delta_ms} ms");
+    }
+}
+
 #[test]
 fn without_an_end_in_sight_it_is_min_rtt() {
     let mut bench = bench();

@@ -39,6 +39,7 @@
 use std::time::Instant;
 
 use super::measure;
+use super::measure::bytes_in_round_trip;
 use super::measure::distance;
 use super::measure::held;
 use super::measure::is_open;
@@ -81,6 +82,7 @@ pub const ENTRY: Entry = Entry {
         "delta is the larger rttvar; the kernel has twice that",
         "a slow path gets nothing that could block the receiver's window for the faster ones",
         "k counts by stream and urgency; the paper has the connection's bytes",
+        "a path whose pace lets out less than its window in a round trip counts with that",
         "a stream of urgency 0 or 1, or with little left, waits by the plain comparison of the times, \
          without delta, beta and the second condition",
         "what was lost waits for the path of least RTT only if the end or the window waits for it",
@@ -171,7 +173,8 @@ fn nanos(path: &PathState, now: Instant) -> u128 {
 /// The paths that are faster than one: sums over them.
 #[derive(Default)]
 struct Faster {
-    cwnd_bytes: u128,
+    /// What they carry in a round trip of each.
+    window_bytes: u128,
 
     /// Bytes in 2^40 nanoseconds.
     rate: u128,
@@ -182,9 +185,9 @@ impl Faster {
         let mut faster = Faster::default();
         for path in view.paths().filter(|path| path.rtt.is_some()) {
             if distance(view, path) < distance(view, slow) {
-                let cwnd = u128::from(path.cwnd_bytes.max(1));
-                faster.cwnd_bytes += cwnd;
-                faster.rate += (cwnd << RATE_BITS) / nanos(path, now).max(1);
+                let window = u128::from(bytes_in_round_trip(path));
+                faster.window_bytes += window;
+                faster.rate += (window << RATE_BITS) / nanos(path, now).max(1);
             }
         }
         faster
@@ -192,7 +195,7 @@ impl Faster {
 
     /// T_F for so many bytes, in nanoseconds.
     fn done(&self, bytes: u128) -> u128 {
-        ((bytes + self.cwnd_bytes) << RATE_BITS) / self.rate
+        ((bytes + self.window_bytes) << RATE_BITS) / self.rate
     }
 }
 
@@ -283,11 +286,11 @@ impl Ecf {
 
         let delta = rtt_f.var.max(rtt_s.var).as_nanos();
         let patience = THOUSAND + if self.waiting { self.beta } else { 0 };
-        let cwnd_s = u128::from(slow.cwnd_bytes.max(1));
-        let fast_is_sooner = faster.done(k.max(faster.cwnd_bytes))
+        let window_s = u128::from(bytes_in_round_trip(slow));
+        let fast_is_sooner = faster.done(k.max(faster.window_bytes))
             < patience.saturating_mul(srtt_s + delta) / THOUSAND;
-        let slow_is_no_sooner = k.max(cwnd_s).saturating_mul(srtt_s)
-            >= cwnd_s.saturating_mul(2 * nanos(fast, now) + delta);
+        let slow_is_no_sooner = k.max(window_s).saturating_mul(srtt_s)
+            >= window_s.saturating_mul(2 * nanos(fast, now) + delta);
 
         let waits = fast_is_sooner && slow_is_no_sooner;
         if waits || !fast_is_sooner {

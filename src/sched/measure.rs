@@ -74,6 +74,16 @@ pub(super) fn rate_bytes_per_sec(path: &PathState) -> Option<u64> {
     )
 }
 
+/// What the path carries in a round trip: its window, or what its pace lets out if that is less, as with
+/// models, whose windows have room for acknowledgments that are late. At least a byte.
+pub(super) fn bytes_in_round_trip(path: &PathState) -> u64 {
+    let paced = |rate: u64| Some(bytes_in(path.rtt?.smoothed, rate));
+    let paced = path.pacing_rate_bytes_per_sec.and_then(paced);
+    paced
+        .map_or(path.cwnd_bytes, |bytes| bytes.min(path.cwnd_bytes))
+        .max(1)
+}
+
 /// How many bytes the path carries in `time` at `rate` bytes per second.
 pub(super) fn bytes_in(time: Duration, rate_bytes_per_sec: u64) -> u64 {
     let bytes = time.as_nanos().saturating_mul(rate_bytes_per_sec.into()) / 1_000_000_000;
