@@ -73,6 +73,10 @@ const ANSWERED_BYTES: f64 = 2.0 * 14_720.0;
 fn unused(loss_percent: u32, seeds: std::ops::RangeInclusive<u64>) -> Vec<u64> {
     let loss = format!("loss = '{loss_percent} %'");
     let scenario = format!("duration = '20 s'\n{}", two_links(&loss, ""));
+    let least = match loss_percent {
+        0..=5 => IN_USE_BYTES,
+        _ => ANSWERED_BYTES,
+    };
     let mut all = Vec::new();
     let unused = seeds
         .filter(|seed| {
@@ -80,7 +84,7 @@ fn unused(loss_percent: u32, seeds: std::ops::RangeInclusive<u64>) -> Vec<u64> {
             assert_eq!(outcome.failure, None, "seed {seed}");
             let bytes = second_path_bytes(&outcome, 20.0);
             all.push(bytes as u64);
-            bytes < ANSWERED_BYTES
+            bytes < least
         })
         .collect();
     all.sort_unstable();
