@@ -653,4 +653,6 @@ impl Controller for Bbr {
 }
 
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;

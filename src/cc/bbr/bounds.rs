@@ -218,8 +218,7 @@ mod tests {
 
     #[test]
     fn a_probe_leaves_beta_of_the_window_at_least() {
-        use crate::cc::testing::settings;
-        let rules = Rules::new(&settings(&super::super::ENTRY, ""));
+        let rules = super::super::testing::rules("");
         let now = Instant::now();
         // A BDP of 100 kB and a window of 80: 0.7 of the lesser.
         for (most, limited, hi) in [

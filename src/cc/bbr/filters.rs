@@ -110,8 +110,8 @@ impl Aggregation {
 mod tests {
     use std::time::Duration;
 
+    use super::super::testing;
     use super::*;
-    use crate::cc::RateSample;
 
     #[test]
     fn what_is_acked_beyond_the_rate() {
@@ -119,16 +119,8 @@ mod tests {
         let mut aggregation = Aggregation::default();
         let mut update = |ms: u64, acked: f64, cwnd: f64, round: u64, full: bool| {
             let seen = Seen {
-                now: start + Duration::from_millis(ms),
-                sent: start,
-                mss: 1000.0,
                 acked,
-                in_flight: 0.0,
-                rtt: None,
-                sample: RateSample::default(),
-                rate: None,
-                limited: false,
-                cwnd_limited: true,
+                ..testing::seen(start + Duration::from_millis(ms))
             };
             aggregation.update(&seen, 1000.0, cwnd, round, full);
             aggregation.extra()

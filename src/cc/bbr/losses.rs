@@ -255,6 +255,8 @@ impl Judge {
 mod tests {
     use std::time::Duration;
 
+    use super::super::testing;
+    use super::super::testing::rules;
     use super::*;
 
     #[test]
@@ -282,21 +284,10 @@ mod tests {
 
     fn seen(now: Instant, rtt: f64, acked: f64) -> Seen {
         Seen {
-            now,
-            sent: now,
-            mss: 1000.0,
             acked: acked * 1000.0,
-            in_flight: 0.0,
             rtt: Some(rtt),
-            sample: crate::cc::RateSample::default(),
-            rate: None,
-            limited: false,
-            cwnd_limited: true,
+            ..testing::seen(now)
         }
-    }
-
-    fn rules(list: &str) -> Rules {
-        Rules::new(&crate::cc::testing::settings(&super::super::ENTRY, list))
     }
 
     #[track_caller]

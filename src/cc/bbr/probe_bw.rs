@@ -285,13 +285,10 @@ impl Engine {
 mod tests {
     use std::time::Duration;
 
+    use super::super::testing;
+    use super::super::testing::rules;
     use super::*;
-    use crate::cc::testing::settings;
     use crate::cc::RateSample;
-
-    fn rules(list: &str) -> Rules {
-        Rules::new(&settings(&super::super::ENTRY, list))
-    }
 
     /// 1 MB/s and 0.1 s, 100 packets of window, in Cruise, after so many bytes.
     fn engine(total: u64) -> Engine {
@@ -313,19 +310,13 @@ mod tests {
 
     fn seen(now: Instant, total: u64) -> Seen {
         Seen {
-            now,
-            sent: now,
-            mss: 1000.0,
-            acked: 1000.0,
             in_flight: 100e3,
             rtt: Some(0.05),
             sample: RateSample {
                 total_bytes: total,
                 ..RateSample::default()
             },
-            rate: None,
-            limited: false,
-            cwnd_limited: true,
+            ..testing::seen(now)
         }
     }
 

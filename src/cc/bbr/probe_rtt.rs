@@ -148,17 +148,14 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing;
+    use super::super::testing::rules;
     use super::*;
     use crate::cc::testing::paths;
-    use crate::cc::testing::settings;
     use crate::cc::Flight;
     use crate::cc::RateSample;
 
     const MS: Duration = Duration::from_millis(1);
-
-    fn rules(list: &str) -> Rules {
-        Rules::new(&settings(&super::super::ENTRY, list))
-    }
 
     #[test]
     fn only_less_is_a_new_least_rtt() {
@@ -209,10 +206,6 @@ mod tests {
 
     fn seen(now: Instant, in_flight: f64) -> Seen {
         Seen {
-            now,
-            sent: now,
-            mss: 1000.0,
-            acked: 1000.0,
             in_flight,
             rtt: Some(0.1),
             sample: RateSample {
@@ -223,9 +216,7 @@ mod tests {
                 },
                 ..RateSample::default()
             },
-            rate: None,
-            limited: false,
-            cwnd_limited: true,
+            ..testing::seen(now)
         }
     }
 

@@ -186,30 +186,11 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::rules;
+    use super::super::testing::seen;
     use super::*;
-    use crate::cc::testing::settings;
-    use crate::cc::RateSample;
 
     const MS: Duration = Duration::from_millis(1);
-
-    fn rules(list: &str) -> Rules {
-        Rules::new(&settings(&super::super::ENTRY, list))
-    }
-
-    fn seen(now: Instant) -> Seen {
-        Seen {
-            now,
-            sent: now,
-            mss: 1000.0,
-            acked: 1000.0,
-            in_flight: 100e3,
-            rtt: Some(0.1),
-            sample: RateSample::default(),
-            rate: None,
-            limited: false,
-            cwnd_limited: true,
-        }
-    }
 
     /// Beside a rival that was seen at `now`, with a virtual window of 100 packets.
     fn engine(now: Instant) -> Engine {

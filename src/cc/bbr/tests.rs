@@ -634,16 +634,8 @@ fn one_cubic_is_cut_by_its_own_beta() {
 /// An ACK of one packet, with an RTT in seconds.
 fn seen(now: Instant, rtt: f64) -> Seen {
     Seen {
-        now,
-        sent: now,
-        mss: MSS,
-        acked: MSS,
-        in_flight: 0.0,
         rtt: Some(rtt),
-        sample: RateSample::default(),
-        rate: None,
-        limited: false,
-        cwnd_limited: true,
+        ..testing::seen(now)
     }
 }
 
