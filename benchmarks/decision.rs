@@ -58,6 +58,7 @@ fn schedulers_with_a_stream(c: &mut Criterion) {
     for path in 0..4 {
         let path = paths.get_mut(PathId(path)).expect("added above");
         path.delivery_rate_bytes_per_sec = Some(1_000_000);
+        path.pacing_rate_bytes_per_sec = Some(4_000_000);
         path.oldest_unacked_eliciting_sent = Some(now);
     }
     let full = paths.get_mut(PathId(0)).expect("added above");
