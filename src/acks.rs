@@ -21,9 +21,10 @@
 //!
 //! | bound                  | why                                                                  |
 //! |------------------------|----------------------------------------------------------------------|
-//! | one in 5 ms            | these bytes are not the path's own, and no window holds them back    |
+//! | one in 5 ms, 16 at     | these bytes are not the path's own, and no window holds them back;   |
+//! | once after a pause     | but one for a whole flight tells its sender no rate                  |
 //! | half of its window     | a path that is busy sending data has no room for them                |
-//! | one in 8 both ways     | a dead way back must not silence two paths                           |
+//! | one in 40 ms both ways | a dead way back must not silence two paths, nor one that has few     |
 //! | all both ways, if the  | most doubts are unfounded, and a change costs the sender a gap of    |
 //! | other path is in doubt | the difference of the two ways, in which its window stays closed     |
 //! | all both ways, at last | the same                                                             |
@@ -39,9 +40,13 @@ use crate::registry::Registry;
 use crate::registry::Rtt;
 use crate::registry::Status;
 
-/// Acknowledgments of one path on another are at least this far apart. Those that find a datagram
-/// under way ride along.
+/// Acknowledgments of one path on another are this far apart in the long run. Those that find a
+/// datagram under way ride along.
 pub const SPACING: Duration = Duration::from_millis(5);
+
+/// So many may go together after a pause: how a path begins is decided by the rate at which its first
+/// flights are acknowledged, and one for each flight tells none.
+pub const BURST: u32 = 16;
 
 /// What a detour must save of the RTT to begin: many times what it may be held back.
 const LEAST_GAIN: Duration = Duration::from_millis(40);
@@ -58,8 +63,8 @@ const END_RATIO: f64 = 1.25;
 /// Or where the best's smoothed RTT is this many times what the path's was before.
 const END_QUEUE: u32 = 2;
 
-/// One in so many goes both ways.
-const COPIED: u32 = 8;
+/// What goes both ways is this far apart at most, unless acknowledgments are.
+const COPIED: Duration = Duration::from_millis(40);
 
 /// The way of one path's acknowledgments.
 #[derive(Clone, Copy, Debug)]
@@ -72,10 +77,10 @@ struct Way {
     ends: Option<Instant>,
     /// The other path is in doubt: they take both meanwhile.
     doubted: bool,
-    /// When the last one took it.
-    last: Option<Instant>,
-    /// How many did since one took both.
-    sent: u32,
+    /// When the bucket of [`BURST`] is full again.
+    full: Option<Instant>,
+    /// When one took both last.
+    copied: Instant,
     /// When the one that is due may go.
     release: Option<Instant>,
 }
@@ -120,8 +125,11 @@ impl Ways {
                     }
                 };
                 way.doubted = via.health == Health::Suspect;
-                let release = way.last.map(|last| last + self.spacing);
-                way.release = release.filter(|release| *release > now);
+                let burst = (BURST - 1) * self.spacing;
+                way.release = way
+                    .full
+                    .filter(|full| *full > now + burst)
+                    .map(|full| full - burst);
             }
             None => {
                 if let Some((own_rtt, via)) = better(paths, path) {
@@ -130,8 +138,8 @@ impl Ways {
                         own: own_rtt,
                         ends: None,
                         doubted: false,
-                        last: None,
-                        sent: 0,
+                        full: None,
+                        copied: now,
                         release: None,
                     };
                     self.ways.insert(own, way);
@@ -164,12 +172,13 @@ impl Ways {
         let Some(way) = self.ways.get_mut(own) else {
             return false;
         };
-        way.last = Some(now);
+        // What rode along was not held back, and does not hold back more than one would.
+        let full = way.full.map_or(now, |full| full.max(now)) + self.spacing;
+        way.full = Some(full.min(now + BURST * self.spacing));
         way.release = None;
-        way.sent += 1;
-        let both = way.doubted || way.ends.is_some() || way.sent >= COPIED;
+        let both = way.doubted || way.ends.is_some() || now - way.copied >= COPIED;
         if both {
-            way.sent = 0;
+            way.copied = now;
         }
         both
     }
@@ -397,27 +406,67 @@ mod tests {
     }
 
     #[test]
-    fn one_in_five_milliseconds_and_one_of_eight_both_ways() {
-        let now = Instant::now();
+    fn sixteen_at_once_then_one_in_five_milliseconds() {
+        let start = Instant::now();
         let paths = paths(&[20, 600]);
         let mut ways = ways();
-        let mut both = 0;
-        for count in 0..16 {
-            let sent = now + SPACING * count;
-            next(&mut ways, sent, &paths);
+        let send_burst = |ways: &mut Ways, now: Instant, count: u32| {
+            for _ in 0..count {
+                next(ways, now, &paths);
+                assert_eq!(ways.release(SKY), None);
+                ways.on_sent(now, SKY);
+            }
+            next(ways, now, &paths);
+            assert_eq!(ways.release(SKY), Some(now + SPACING));
+        };
+        send_burst(&mut ways, start, 16);
+        let mut now = start;
+        for _ in 0..16 {
+            now += SPACING;
+            next(&mut ways, now - MS, &paths);
+            assert_eq!(ways.release(SKY), Some(now));
+            ways.on_timer(now - MS);
+            assert_eq!(ways.release(SKY), Some(now));
+            ways.on_timer(now);
             assert_eq!(ways.release(SKY), None);
-            both += u32::from(ways.on_sent(sent, SKY));
-
-            next(&mut ways, sent + MS, &paths);
-            assert_eq!(ways.release(SKY), Some(sent + SPACING));
-            ways.on_timer(sent + 4 * MS);
-            assert_eq!(ways.release(SKY), Some(sent + SPACING));
-            ways.on_timer(sent + SPACING);
-            assert_eq!(ways.release(SKY), None);
+            send_burst(&mut ways, now, 1);
         }
-        assert_eq!(both, 2);
+        // What was not used comes back, one in 5 ms and sixteen at most.
+        send_burst(&mut ways, now + 3 * SPACING, 3);
+        send_burst(&mut ways, now + 1000 * SPACING, 16);
+        // Those that rode along, and waited for nothing, make the next one wait no longer.
+        let mut now = now + 2000 * SPACING;
+        for _ in 0..1000 {
+            ways.on_sent(now, SKY);
+        }
+        next(&mut ways, now, &paths);
+        assert_eq!(ways.release(SKY), Some(now + SPACING));
+        now += 16 * SPACING;
+        send_burst(&mut ways, now, 16);
         // Who promised to hold nothing back does not.
         assert_eq!(Ways::new(Duration::ZERO).spacing, Duration::ZERO);
+    }
+
+    #[test]
+    fn one_in_forty_milliseconds_goes_both_ways() {
+        let start = Instant::now();
+        let paths = paths(&[20, 600]);
+        let mut ways = ways();
+        // Those that are further apart all do.
+        for (ms, both) in [
+            (0, false),
+            (39, false),
+            (40, true),
+            (41, false),
+            (79, false),
+            (80, true),
+            (200, true),
+            (240, true),
+        ] {
+            let now = start + ms * MS;
+            next(&mut ways, now, &paths);
+            assert_eq!(ways.on_sent(now, SKY), both, "{ms}");
+        }
     }
 
     #[test]

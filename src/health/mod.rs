@@ -81,6 +81,8 @@ pub struct Params {
     pub min_hold: Duration,
     /// See [`Params::min_hold`].
     pub max_hold: Duration,
+    /// A returning path is probed this often at least, if its RTT allows: no longer outage goes unseen.
+    pub max_hold_interval: Duration,
     /// A failure this soon after the last one doubles the hold time.
     pub flap_window: Duration,
     /// Without a failure for this long, the hold time is short again.
@@ -104,6 +106,7 @@ impl Default for Params {
             min_return: Duration::from_millis(50),
             min_hold: Duration::from_millis(200),
             max_hold: Duration::from_secs(10),
+            max_hold_interval: Duration::from_millis(200),
             flap_window: Duration::from_secs(30),
             clean_after: Duration::from_secs(60),
             max_probes: 10,
@@ -200,6 +203,34 @@ impl Monitor {
         id: PathId,
         newest_sent: Instant,
     ) {
+        self.on_progress(now, paths, id, newest_sent, true);
+    }
+
+    /// The same, where the acknowledgment came on another path. A late one says that the path worked when
+    /// they left, and nothing of whether it does now.
+    pub fn on_ack_elsewhere(
+        &mut self,
+        now: Instant,
+        paths: &mut Registry,
+        id: PathId,
+        newest_sent: Instant,
+    ) {
+        let in_time = self
+            .watches
+            .get(id)
+            .is_some_and(|watch| watch.is_in_time(now, newest_sent));
+        self.on_progress(now, paths, id, newest_sent, in_time);
+    }
+
+    /// `works` is whether it does now.
+    fn on_progress(
+        &mut self,
+        now: Instant,
+        paths: &mut Registry,
+        id: PathId,
+        newest_sent: Instant,
+        works: bool,
+    ) {
         let (Some(watch), Some(path)) = (self.watches.get_mut(id), paths.get_mut(id)) else {
             return;
         };
@@ -212,20 +243,22 @@ impl Monitor {
 
         match watch.health {
             Health::Healthy => (),
-            Health::Suspect => {
+            Health::Suspect if works => {
                 let spurious = newest_sent < watch.since;
                 watch.link_down = false;
                 watch.next_probe = None;
                 watch.enter(now, Health::Healthy);
                 self.actions.push_back((id, Action::Cleared { spurious }));
             }
+            Health::Suspect => (),
             Health::Failed if newest_sent >= watch.since => {
-                watch.recover(now, path, &self.params);
+                watch.recover(now, path, newest_sent, &self.params);
                 self.actions.push_back((id, Action::Recovering));
             }
             // A late ack of what was sent before the failure: the data arrived, the path may be dead.
             Health::Failed => (),
-            Health::Recovering => watch.answered(now, path, &self.params),
+            Health::Recovering if works => watch.answered(now, path, newest_sent, &self.params),
+            Health::Recovering => (),
         }
         path.health = watch.health;
     }

@@ -252,13 +252,24 @@ fn probes_of_a_recovering_path_by_hand() {
     watch.enter(start, Health::Recovering);
     // The hold ends at 400 ms, and the last answer is to come then: its probe leaves at 300 ms at the latest.
     for (ms, next_ms) in [(0, pause.as_millis()), (250, 300), (299, 300)] {
-        watch.answered(start + ms * MS, &path, &params);
+        let at = start + ms * MS;
+        watch.answered(at, &path, at, &params);
         let next_ms = u32::try_from(next_ms).unwrap().min(300);
         assert_eq!(watch.next_probe, Some(start + next_ms * MS), "{ms}");
     }
+    // The longest pause is 200 ms, or the RTT.
+    for (hold_ms, rtt_ms, next_ms) in [(700, 100, 175), (900, 100, 200), (9000, 300, 300)] {
+        let mut path = path.clone();
+        path.rtt = Some(Rtt::first(rtt_ms * MS));
+        let mut watch = watch.clone();
+        watch.hold = hold_ms * MS;
+        watch.answered(start, &path, start, &params);
+        assert_eq!(watch.next_probe, Some(start + next_ms * MS), "{hold_ms}");
+    }
     // From there on, a pause later each.
     for ms in [300, 301] {
-        watch.answered(start + ms * MS, &path, &params);
+        let at = start + ms * MS;
+        watch.answered(at, &path, at, &params);
         assert_eq!(watch.next_probe, Some(start + ms * MS + pause), "{ms}");
     }
 
@@ -268,9 +279,91 @@ fn probes_of_a_recovering_path_by_hand() {
     watch.enter(start, Health::Healthy);
     watch.fail(start, &path, &params);
     path.in_flight_bytes = 0;
-    watch.recover(start + 10 * MS, &path, &params);
+    watch.recover(start + 10 * MS, &path, start, &params);
     watch.fail(start + 20 * MS, &path, &params);
     let before = watch.hold;
-    watch.recover(start + 30 * MS, &path, &params);
+    watch.recover(start + 30 * MS, &path, start, &params);
     assert_eq!(watch.hold, 2 * before);
+}
+
+/// An outage that fits between a probe and its answer does not go unnoticed.
+#[test]
+fn a_sample_as_long_as_an_outage_gives_probes_no_such_time() {
+    let mut scene = Scene::new(1);
+    let params = Params::default();
+    let start = scene.start;
+    let mut watch = watch::Watch::new(start, &params);
+    watch.fail(start, scene.path(0), &params);
+    scene.path(0).rtt = Some(Rtt::first(600 * MS));
+    let path = scene.path(0).clone();
+    let mut due_after_ms = |answers_ms: &[u32]| {
+        watch.recover(start, &path, start - answers_ms[0] * MS, &params);
+        for ms in &answers_ms[1..] {
+            watch.answered(start, &path, start - *ms * MS, &params);
+        }
+        watch.probe_recovering(start, &path, &params);
+        let due = watch.next_probe.unwrap() - start;
+        watch.fail(start, &path, &params);
+        due.as_millis()
+    };
+    // P was 126 ms when it worked, also after it failed again; 2 answer + 25 ms; P is 600 + 4 * 300 + 25 ms.
+    assert_eq!(due_after_ms(&[10]), 126);
+    assert_eq!(due_after_ms(&[50]), 126);
+    assert_eq!(due_after_ms(&[51]), 127);
+    // The longest one counts, of this recovery.
+    assert_eq!(due_after_ms(&[100, 300, 200]), 625);
+    assert_eq!(due_after_ms(&[60]), 145);
+    assert_eq!(due_after_ms(&[2000]), 1825);
+}
+
+#[test]
+fn a_late_acknowledgment_on_another_path_ends_no_suspicion() {
+    // P is 126 ms, so the path is suspect from then on; what is acknowledged left at 14 ms or later.
+    for (elsewhere, sent_ms, cleared) in [
+        (true, 13, false),
+        (true, 14, true),
+        (true, 126, true),
+        (false, 13, true),
+    ] {
+        let mut scene = Scene::new(2);
+        scene.send(0, 0);
+        scene.tick(126);
+        assert_eq!(scene.health()[0], Health::Suspect);
+        let (now, sent, id) = (scene.at(140), scene.at(sent_ms), PathId(0));
+        let Scene { monitor, paths, .. } = &mut scene;
+        match elsewhere {
+            true => monitor.on_ack_elsewhere(now, paths, id, sent),
+            false => monitor.on_ack_progress(now, paths, id, sent),
+        }
+        assert_eq!(scene.health()[0] == Health::Healthy, cleared, "{sent_ms}");
+        // It is progress all the same: the path fails only after another silence.
+        scene.send(0, 150);
+        scene.tick(260);
+        assert_ne!(scene.health()[0], Health::Failed);
+    }
+}
+
+#[test]
+fn a_late_acknowledgment_on_another_path_answers_no_probe() {
+    let params = Params::default();
+    let mut scene = Scene::new(2);
+    scene.link_down(0, 0);
+    let (now, id) = (scene.at(10), PathId(0));
+    let Scene { monitor, paths, .. } = &mut scene;
+    monitor.on_ack_progress(now, paths, id, now);
+    // The second probe leaves an RTT later, and has twice the RTT that the first took, or P.
+    scene.tick(110);
+    let due = scene.monitor.next_timer(&scene.paths);
+    assert_eq!(due, Some(scene.at(110 + 126)));
+    let Scene {
+        monitor,
+        paths,
+        start,
+    } = &mut scene;
+    let at = |ms| *start + ms * MS;
+    monitor.on_ack_elsewhere(at(120), paths, id, at(109));
+    assert_eq!(monitor.next_timer(paths), due);
+    monitor.on_ack_elsewhere(at(120), paths, id, at(110));
+    // Two were answered, so it is taken back when the hold ends.
+    assert_eq!(monitor.next_timer(paths), Some(at(10) + params.min_hold));
 }

@@ -60,6 +60,8 @@ pub(super) struct Watch {
     /// The oldest eliciting packet sent since then.
     pub(super) sent_since_progress: Option<Instant>,
     pub(super) clock: AckClock,
+    /// P when it became suspect.
+    suspect_p: Duration,
     /// The system said that nothing can leave by the path.
     pub(super) link_down: bool,
     /// Consecutive probe timeouts.
@@ -73,7 +75,11 @@ pub(super) struct Watch {
     pub(super) unanswered_probes: u32,
     /// Probes answered in this recovery.
     pub(super) acked_probes: u32,
-    /// When the last failure began; P at that time; how long it lasted.
+    /// When the last probe of this recovery left.
+    probed_at: Instant,
+    /// The longest that an answer of this recovery took.
+    slowest_answer: Duration,
+    /// When the last failure began; P when the path worked last; how long the failure lasted.
     pub(super) failed_at: Instant,
     failed_p: Duration,
     failed_for: Duration,
@@ -95,12 +101,15 @@ impl Watch {
             last_progress: now,
             sent_since_progress: None,
             clock: AckClock::default(),
+            suspect_p: Duration::ZERO,
             link_down: false,
             pto_count: 0,
             next_probe: None,
             probe_interval: Duration::ZERO,
             unanswered_probes: 0,
             acked_probes: 0,
+            probed_at: now,
+            slowest_answer: Duration::ZERO,
             failed_at: now,
             failed_p: Duration::ZERO,
             failed_for: Duration::ZERO,
@@ -172,9 +181,23 @@ impl Watch {
 
     /// Suspects the path, which is probed at once.
     pub(super) fn suspect(&mut self, now: Instant, path: &PathState, params: &Params) {
+        let p = probe_timeout(path, params);
         self.enter(now, Health::Suspect);
+        self.suspect_p = p;
         self.unanswered_probes = 0;
-        self.schedule_probes(now, probe_timeout(path, params));
+        self.schedule_probes(now, p);
+    }
+
+    /// Whether an acknowledgment that came on another path, of what was `sent` then, says that this one works
+    /// now: where it took no longer than P, or is the answer to a probe.
+    pub(super) fn is_in_time(&self, now: Instant, sent: Instant) -> bool {
+        match self.health {
+            Health::Suspect => {
+                sent >= self.since || now.saturating_duration_since(sent) <= self.suspect_p
+            }
+            Health::Recovering => self.unanswered_probes == 0 || sent >= self.probed_at,
+            Health::Healthy | Health::Failed => true,
+        }
     }
 
     /// The next probe is due in P, and the others in 2P, 4P and so on after it.
@@ -196,11 +219,11 @@ impl Watch {
         }
         if self.health != Health::Recovering {
             self.was_busy = is_busy(path);
+            self.failed_p = p;
         }
         self.enter(now, Health::Failed);
         self.clock = AckClock::default();
         self.failed_at = now;
-        self.failed_p = p;
         self.schedule_probes(now, p);
         self.unanswered_probes = 0;
     }
@@ -214,7 +237,15 @@ impl Watch {
 
     /// A failed path answered. Repeated outages lengthen the time for which it is held back; where the first probe
     /// or the second is answered and little was in flight, packets were merely lost.
-    pub(super) fn recover(&mut self, now: Instant, path: &PathState, params: &Params) {
+    ///
+    /// `sent` is when what was answered had left.
+    pub(super) fn recover(
+        &mut self,
+        now: Instant,
+        path: &PathState,
+        sent: Instant,
+        params: &Params,
+    ) {
         self.enter(now, Health::Recovering);
         self.failed_for = now.saturating_duration_since(self.failed_at);
         if self.flapped && (self.link_down || self.was_busy || self.failed_long()) {
@@ -222,13 +253,22 @@ impl Watch {
         }
         self.link_down = false;
         self.acked_probes = 0;
-        self.answered(now, path, params);
+        self.unanswered_probes = 0;
+        self.slowest_answer = Duration::ZERO;
+        self.answered(now, path, sent, params);
     }
 
-    /// A recovering path answered.
-    pub(super) fn answered(&mut self, now: Instant, path: &PathState, params: &Params) {
+    /// A recovering path answered what it had `sent` then.
+    pub(super) fn answered(
+        &mut self,
+        now: Instant,
+        path: &PathState,
+        sent: Instant,
+        params: &Params,
+    ) {
         self.acked_probes += 1;
         self.unanswered_probes = 0;
+        self.slowest_answer = self.slowest_answer.max(now.saturating_duration_since(sent));
         let pause = srtt(path).max(params.min_return);
         // The last answer comes when the hold time ends, so that no dead path is taken back.
         let last = self
@@ -236,7 +276,11 @@ impl Watch {
             .checked_sub(srtt(path))
             .filter(|last| *last > now);
         self.next_probe = Some(match last {
-            Some(last) => (now + pause.max(self.hold / 4)).min(last),
+            Some(last) => (now
+                + pause
+                    .max(self.hold / 4)
+                    .min(params.max_hold_interval.max(pause)))
+            .min(last),
             None => now + pause,
         });
     }
@@ -245,10 +289,17 @@ impl Watch {
         self.failed_for > RTT_RESTART * self.failed_p
     }
 
-    /// A probe of a recovering path goes out; it has P to be answered.
+    /// A probe of a recovering path goes out.
+    ///
+    /// It has P to be answered, but no longer than answers took lately: a sample from the end of an outage
+    /// makes P as long as the outage, and the next one would fit between a probe and its answer.
     pub(super) fn probe_recovering(&mut self, now: Instant, path: &PathState, params: &Params) {
+        let lately = self
+            .failed_p
+            .max(2 * self.slowest_answer + params.max_ack_delay);
         self.unanswered_probes = 1;
-        self.next_probe = Some(now + probe_timeout(path, params));
+        self.probed_at = now;
+        self.next_probe = Some(now + probe_timeout(path, params).min(lately));
     }
 
     /// A recovering path carries data again. Returns whether its RTT must start anew.
