@@ -21,7 +21,7 @@
 //!
 //! | bound                  | why                                                                  |
 //! |------------------------|----------------------------------------------------------------------|
-//! | one in 5 ms, 16 at     | these bytes are not the path's own, and no window holds them back;   |
+//! | one in 5 ms, three at  | these bytes are not the path's own, and no window holds them back;   |
 //! | once after a pause     | but one for a whole flight tells its sender no rate                  |
 //! | half of its window     | a path that is busy sending data has no room for them                |
 //! | one in 40 ms both ways | a dead way back must not silence two paths, nor one that has few     |
@@ -45,8 +45,9 @@ use crate::registry::Status;
 pub const SPACING: Duration = Duration::from_millis(5);
 
 /// So many may go together after a pause: how a path begins is decided by the rate at which its first
-/// flights are acknowledged, and one for each flight tells none.
-pub const BURST: u32 = 16;
+/// flights are acknowledged, and one for each flight tells none. Four of a burst are a train of
+/// [`start`](crate::cc), whose rate then lets windows overrun short queues.
+pub const BURST: u32 = 3;
 
 /// What a detour must save of the RTT to begin: many times what it may be held back.
 const LEAST_GAIN: Duration = Duration::from_millis(40);
@@ -406,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn sixteen_at_once_then_one_in_five_milliseconds() {
+    fn three_at_once_then_one_in_five_milliseconds() {
         let start = Instant::now();
         let paths = paths(&[20, 600]);
         let mut ways = ways();
@@ -419,7 +420,7 @@ mod tests {
             next(ways, now, &paths);
             assert_eq!(ways.release(SKY), Some(now + SPACING));
         };
-        send_burst(&mut ways, start, 16);
+        send_burst(&mut ways, start, 3);
         let mut now = start;
         for _ in 0..16 {
             now += SPACING;
@@ -431,9 +432,9 @@ mod tests {
             assert_eq!(ways.release(SKY), None);
             send_burst(&mut ways, now, 1);
         }
-        // What was not used comes back, one in 5 ms and sixteen at most.
-        send_burst(&mut ways, now + 3 * SPACING, 3);
-        send_burst(&mut ways, now + 1000 * SPACING, 16);
+        // What was not used comes back, one in 5 ms and three at most.
+        send_burst(&mut ways, now + 2 * SPACING, 2);
+        send_burst(&mut ways, now + 1000 * SPACING, 3);
         // Those that rode along, and waited for nothing, make the next one wait no longer.
         let mut now = now + 2000 * SPACING;
         for _ in 0..1000 {
@@ -441,8 +442,8 @@ mod tests {
         }
         next(&mut ways, now, &paths);
         assert_eq!(ways.release(SKY), Some(now + SPACING));
-        now += 16 * SPACING;
-        send_burst(&mut ways, now, 16);
+        now += 3 * SPACING;
+        send_burst(&mut ways, now, 3);
         // Who promised to hold nothing back does not.
         assert_eq!(Ways::new(Duration::ZERO).spacing, Duration::ZERO);
     }

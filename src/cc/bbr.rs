@@ -80,6 +80,8 @@ pub const ENTRY: Entry = Entry {
         "compete=aimd: while somebody else keeps a queue, no more is in flight than AIMD has there; \
          off by itself",
         "the draft alone has probe-rtt=always, losses=counted, look=off, regrow=off and start=slow",
+        "a round trip that the application limits says whether the pipe is full if 1.25 full_bw min_rtt \
+         was in flight",
         "losses of one ACK are judged together, and count as one range",
         "a spurious loss undoes nothing",
         "the window of extra_acked is 5 to 10 round trips",
@@ -372,7 +374,8 @@ impl Engine {
             self.rounds.count,
             self.full.reached,
         );
-        self.full.check(&seen, self.rounds.started);
+        self.full
+            .check(&seen, self.rounds.started, self.min_rtt.secs);
         self.check_startup_done(rules, &seen);
         self.check_drain_done(rules, &seen);
         self.update_cycle(rules, &seen);

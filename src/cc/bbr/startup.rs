@@ -33,9 +33,15 @@ impl FullBw {
         };
     }
 
-    /// CheckFullBWReached.
-    pub fn check(&mut self, seen: &Seen, round_started: bool) {
-        let Some(rate) = seen.rate.filter(|_| round_started && !seen.limited) else {
+    /// CheckFullBWReached, on a path whose least RTT is `min_rtt_secs`.
+    ///
+    /// A window that is full but for a packet or two counts as limited, in one round trip after another
+    /// where a scheduler chooses among paths. What left with so much in flight that growth would have
+    /// shown tells all the same.
+    pub fn check(&mut self, seen: &Seen, round_started: bool, min_rtt_secs: f64) {
+        let in_flight = seen.sample.newest.tx_in_flight_bytes as f64;
+        let tells = !seen.limited || in_flight >= GROWTH * self.bw * min_rtt_secs;
+        let Some(rate) = seen.rate.filter(|_| round_started && tells) else {
             return;
         };
         if self.now {

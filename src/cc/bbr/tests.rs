@@ -159,18 +159,23 @@ fn startup_ends_after_three_rounds_without_growth() {
 
 #[test]
 fn rounds_that_the_application_limits_do_not_end_startup() {
-    let mut bench = Bench::new(DRAFT);
-    let limited = Special {
-        limited: true,
-        ..Special::default()
-    };
-    for _ in 0..20 {
-        bench.round(100.0, limited);
+    // 100 packets/s and 100 ms: growth by a quarter shows with 12.5 packets in flight.
+    for (in_flight, ends) in [(12_499.0, false), (12_501.0, true)] {
+        let mut bench = Bench::new(DRAFT);
+        let limited = Special {
+            limited: true,
+            in_flight: Some(in_flight),
+            ..Special::default()
+        };
+        for _ in 0..3 {
+            bench.round(100.0, limited);
+            assert_eq!(bench.engine.phase, Phase::Startup);
+        }
+        for _ in 0..20 {
+            bench.round(100.0, limited);
+        }
+        assert_eq!(bench.engine.full.reached, ends);
     }
-    assert_eq!(
-        (bench.engine.full.count, bench.engine.phase),
-        (0, Phase::Startup)
-    );
 }
 
 #[test]
