@@ -266,50 +266,69 @@ fn a_round_trip_of_losses_is_one_congestion_event() {
     assert_eq!(shown(&sender), (1, false));
     lose(&mut sender, began + 61 * MS);
     assert_eq!(shown(&sender), (2, true));
-    // Persistent congestion is another, and nothing that was known of the path holds.
-    lose_as(&mut sender, began + 62 * MS, true);
-    assert_eq!(shown(&sender), (3, false));
+    // Persistent congestion is another, whenever its packets left.
+    lose_as(&mut sender, began + 12 * MS, true);
+    assert_eq!(shown(&sender), (3, true));
 }
 
+/// draft-ietf-ccwg-bbr, 5.6.4.4, of an RTO: the model holds, and the window is back once something
+/// that was sent since is acked.
 #[test]
-fn a_path_that_recovers_looks_for_its_rate_anew() {
+fn a_silence_leaves_four_packets_for_a_round_trip() {
     let mut sender = Sender::new(NAME, &[50]);
     let id = PathId(0);
     let mut total = 0;
-    // 100 packets in each round trip: Startup ends.
-    for _ in 0..12 {
-        sender.now += 50 * MS;
-        total += 100 * MSS;
+    let mut ack = |sender: &mut Sender, packets: u64, sent: Instant| {
+        total += packets * MSS;
         let rate = RateSample {
             total_bytes: total,
-            prior_bytes: total - 100 * MSS,
+            prior_bytes: total - packets * MSS,
             interval: 50 * MS,
             newest: Flight {
-                tx_in_flight_bytes: 100 * MSS,
+                tx_in_flight_bytes: packets * MSS,
                 packet_bytes: MSS,
                 ..Flight::default()
             },
         };
         let ack = Ack {
-            acked_bytes: 100 * MSS,
-            acked_packets: 100,
-            newest_sent: sender.now - 50 * MS,
-            in_flight_before_bytes: 200 * MSS,
+            acked_bytes: packets * MSS,
+            acked_packets: packets,
+            newest_sent: sent,
+            in_flight_before_bytes: 2 * packets * MSS,
             rtt_sample: Some(50 * MS),
-            app_limited: false,
+            app_limited: packets < 100,
         };
         (sender.group).on_rated_ack(sender.now, &mut sender.paths, id, &ack, Some(&rate));
+    };
+    let window = |sender: &Sender| sender.group.window(&sender.paths, id).unwrap();
+    // 100 packets in each round trip: Startup ends.
+    for _ in 0..12 {
+        sender.now += 50 * MS;
+        let sent = sender.now - 50 * MS;
+        ack(&mut sender, 100, sent);
     }
-    let before = sender.group.window(&sender.paths, id).unwrap();
+    let before = window(&sender);
     assert!(before.ssthresh_bytes < SSTHRESH_UNSET && before.cwnd_bytes > 100 * MSS);
-    sender
-        .group
-        .on_path_recovered(sender.now, &mut sender.paths, id);
-    let after = sender.group.window(&sender.paths, id).unwrap();
+    // All of a window and a probe after it are lost, of which the next probe tells.
+    let last = sender.now;
+    sender.now += 1000 * MS;
+    let loss = Loss {
+        lost_bytes: 200 * MSS,
+        lost_packets: 200,
+        newest_lost_sent: last + 500 * MS,
+        persistent: true,
+    };
+    let probe = sender.now - 50 * MS;
+    let (now, flight) = (sender.now, Flight::default());
+    (sender.group).on_rated_loss(now, &mut sender.paths, id, &loss, Some(&flight));
+    ack(&mut sender, 1, probe);
+    let silent = window(&sender);
+    assert!((4 * MSS..=5 * MSS).contains(&silent.cwnd_bytes));
     assert_eq!(
-        (after.ssthresh_bytes, after.cwnd_bytes),
-        (SSTHRESH_UNSET, 10 * MSS)
+        silent.pacing_rate_bytes_per_sec,
+        before.pacing_rate_bytes_per_sec
     );
-    // By window and RTT, as nothing is known: less than the model's.
-    assert!(after.pacing_rate_bytes_per_sec < before.pacing_rate_bytes_per_sec);
+    sender.now += 50 * MS;
+    ack(&mut sender, 4, now + MS);
+    assert!(window(&sender).cwnd_bytes >= before.cwnd_bytes);
 }

@@ -342,19 +342,6 @@ fn migration_starts_over() {
 }
 
 #[test]
-fn a_recovered_path_restarts_at_the_initial_window() {
-    let mut sender = Sender::new("lia", &[50]);
-    sender.ack(0, 10);
-    sender.ack(0, 20);
-    sender.lose(0, Duration::ZERO); // 40 -> 20
-    sender
-        .group
-        .on_path_recovered(sender.now, &mut sender.paths, PathId(0));
-    let path = sender.paths.get(PathId(0)).unwrap();
-    assert_eq!((path.cwnd_bytes, path.ssthresh_bytes), (10 * MSS, 20 * MSS));
-}
-
-#[test]
 fn a_new_packet_size_moves_only_an_unused_initial_window() {
     let mut sender = Sender::new("uncoupled-reno", &[50, 50]);
     sender.ack(1, 10);

@@ -77,9 +77,6 @@ enum Operation {
     Migrate {
         path: u64,
     },
-    Recover {
-        path: u64,
-    },
     Join {
         path: u64,
     },
@@ -132,7 +129,6 @@ fn operation() -> impl Strategy<Value = Operation> {
         3 => Just(Timer),
         1 => (path(), 1..9000u64).prop_map(|(path, mss_bytes)| Mss { path, mss_bytes }),
         1 => path().prop_map(|path| Migrate { path }),
-        1 => path().prop_map(|path| Recover { path }),
         2 => path().prop_map(|path| Join { path }),
         2 => path().prop_map(|path| Leave { path }),
         10 => path().prop_map(|path| Send { path }),
@@ -201,7 +197,6 @@ impl Operation {
                 group.on_mss_changed(paths, PathId(path), 10 * mss_bytes);
             }
             Operation::Migrate { path } => group.on_path_migrated(now, paths, PathId(path)),
-            Operation::Recover { path } => group.on_path_recovered(now, paths, PathId(path)),
             Operation::Join { path } => sender.join(PathId(path)),
             Operation::Leave { path } => sender.leave(PathId(path)),
             Operation::Wait { time } => sender.now += time,
@@ -220,7 +215,6 @@ impl Operation {
             | Operation::OneWayDelay { path, .. }
             | Operation::Mss { path, .. }
             | Operation::Migrate { path }
-            | Operation::Recover { path }
             | Operation::Join { path }
             | Operation::Leave { path }
             | Operation::Send { path } => Some(path),

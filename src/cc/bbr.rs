@@ -543,6 +543,11 @@ impl Engine {
             self.in_recovery = path.in_recovery;
         }
         let mss = path.mss_bytes as f64;
+        if loss.persistent {
+            // What was lost in a silence says little about how much the path loses.
+            self.cwnd = self.cwnd.min(MIN_PACKETS * mss);
+            return Some(self.control());
+        }
         if let Some(cut) = self.orders.cut.take() {
             self.rival.see(now);
             self.give_way(rules, now, cut, mss);

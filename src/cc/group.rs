@@ -6,7 +6,6 @@ use super::careful_resume::CarefulResume;
 use super::careful_resume::Saved;
 use super::careful_resume::Step;
 use super::members::members;
-use super::start::Begin;
 use super::trace::Trace;
 use super::window::PathWindow;
 use super::window::Samples;
@@ -295,17 +294,7 @@ impl Group {
         let Some((window, path)) = both(&mut self.paths, paths, id) else {
             return;
         };
-        if loss.persistent {
-            // RFC 9002, section 7.6.2, and nothing that was known of the path holds.
-            *window = PathWindow::new(window.initial_bytes, self.options.min_window_packets);
-            window.cwnd_bytes = 0.0;
-            window.publish(path, true);
-            path.in_recovery = false;
-            path.congestion_events += 1;
-            self.controller.on_path_reset(now, id);
-            return;
-        }
-        if !window.sent_before_recovery(loss.newest_lost_sent) {
+        if loss.persistent || !window.sent_before_recovery(loss.newest_lost_sent) {
             window.begin_recovery(now, path);
             path.in_recovery = true;
         }
@@ -469,23 +458,6 @@ impl Group {
         path.in_recovery = false;
         path.acked_since_loss_bytes = 0;
         path.acked_between_losses_bytes = 0;
-        window.publish(path, self.controller.has_slow_start());
-        self.controller.on_path_reset(now, id);
-    }
-
-    /// The path carries data again after a failure: it restarts at most at the initial window and
-    /// keeps its threshold, so that slow start finds the old rate quickly if it is still there.
-    pub fn on_path_recovered(&mut self, now: Instant, paths: &mut Registry, id: PathId) {
-        let Some((window, path)) = both(&mut self.paths, paths, id) else {
-            return;
-        };
-
-        window.cwnd_bytes = window.cwnd_bytes.min(window.initial_bytes);
-        window.re_entry.on_reset();
-        window.resume = None;
-        window.begin = Begin::default();
-        window.forget_before();
-        window.start_over();
         window.publish(path, self.controller.has_slow_start());
         self.controller.on_path_reset(now, id);
     }

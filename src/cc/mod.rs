@@ -277,9 +277,9 @@ pub trait Controller: fmt::Debug + Send + Sync {
     /// What it keeps of one path.
     type Flow: fmt::Debug + Default + Clone + Send + Sync;
 
-    /// What it keeps of a path that joins or starts over: its 4-tuple changed, congestion was
-    /// persistent, or it came back from a failure, so that nothing learned about its capacity
-    /// holds. The path's registry entry and first window are in place.
+    /// What it keeps of a path that joins or starts over: its 4-tuple changed, or congestion was
+    /// persistent, so that nothing learned about its capacity holds. The path's registry entry and
+    /// first window are in place.
     fn on_path_added(&mut self, _now: Instant, _id: PathId) -> Self::Flow {
         Self::Flow::default()
     }

@@ -146,7 +146,7 @@ impl ReEntry {
         };
     }
 
-    /// What the path has shown no longer holds, as after persistent congestion or a failure. How
+    /// What the path has shown no longer holds, as after persistent congestion. How
     /// long it has to wait for the next re-entry does.
     pub fn on_reset(&mut self) {
         if self.state == State::Closed {

@@ -405,13 +405,6 @@ impl PathWindow {
         self.model_rate = control.pacing_rate_bytes_per_sec;
     }
 
-    /// Forgets the rate that a model wanted, and that it had found one.
-    pub fn start_over(&mut self) {
-        if self.model_rate.take().is_some() {
-            self.ssthresh_bytes = f64::INFINITY;
-        }
-    }
-
     /// A window that shrinks without a congestion event does not fall back into slow start.
     pub fn stay_in_avoidance(&mut self) {
         self.ssthresh_bytes = self.ssthresh_bytes.min(self.cwnd_bytes);
