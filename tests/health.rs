@@ -439,15 +439,37 @@ fn a_path_returns_after_two_probes_and_the_hold_time() {
 }
 
 #[test]
-fn repeated_failures_hold_longer() {
+fn short_returns_hold_longer() {
     let mut scene = Scene::new(&[(20, 1.25), (50, 2.5)]);
     let held = |scene: &mut Scene, at| fail_and_return(scene, at) - at - 70;
     assert_eq!(held(&mut scene, 0), 200);
-    assert_eq!(held(&mut scene, 10_000), 400);
-    assert_eq!(held(&mut scene, 20_000), 800);
-    // 40 s without a failure: no longer, no shorter. 60 s: short again.
-    assert_eq!(held(&mut scene, 60_000), 800);
-    assert_eq!(held(&mut scene, 125_000), 200);
+    // It worked for five hold times, 1 s, and more.
+    assert_eq!(held(&mut scene, 10_000), 200);
+    // From 10.27 on for less; from 11.67 on for less than 2 s.
+    assert_eq!(held(&mut scene, 11_200), 400);
+    assert_eq!(held(&mut scene, 13_500), 800);
+    // From 14.37 on for 4 s and more: half.
+    assert_eq!(held(&mut scene, 18_500), 400);
+    // From 18.97 on for 2 s of 0.4 s each, and of what is left for 1 s of 0.2 s each.
+    assert_eq!(held(&mut scene, 21_000), 200);
+    // From 21.27 on.
+    assert_eq!(held(&mut scene, 22_200), 400);
+}
+
+#[test]
+fn a_long_hold_time_wears_off() {
+    let mut scene = Scene::new(&[(20, 1.25), (50, 2.5)]);
+    let mut at = 0;
+    let mut longest = 0;
+    for _ in 0..12 {
+        let back = fail_and_return(&mut scene, at);
+        longest = back - at - 70;
+        at = back + 100;
+    }
+    assert_eq!(longest, 10_000);
+    // 50 + 25 + 12.5 + 6.25 + 3.125 + 1.5625 s leave the shortest, 200 ms.
+    let at = at + 98_500;
+    assert_eq!(fail_and_return(&mut scene, at) - at - 70, 200);
 }
 
 #[test]

@@ -83,10 +83,9 @@ pub struct Params {
     pub max_hold: Duration,
     /// A returning path is probed this often at least, if its RTT allows: no longer outage goes unseen.
     pub max_hold_interval: Duration,
-    /// A failure this soon after the last one doubles the hold time.
-    pub flap_window: Duration,
-    /// Without a failure for this long, the hold time is short again.
-    pub clean_after: Duration,
+    /// A path that fails within so many hold times of its return is held back for twice as long next time;
+    /// each time that it works for so long, for half as long.
+    pub worth_holds: u32,
     /// Unanswered probes after which a failed path is given up.
     pub max_probes: u32,
     /// Time in failure after which a path is given up.
@@ -107,8 +106,7 @@ impl Default for Params {
             min_hold: Duration::from_millis(200),
             max_hold: Duration::from_secs(10),
             max_hold_interval: Duration::from_millis(200),
-            flap_window: Duration::from_secs(30),
-            clean_after: Duration::from_secs(60),
+            worth_holds: 5,
             max_probes: 10,
             max_failed: Duration::from_secs(30),
         }

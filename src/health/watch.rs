@@ -83,7 +83,7 @@ pub(super) struct Watch {
     pub(super) failed_at: Instant,
     failed_p: Duration,
     failed_for: Duration,
-    /// The last failure came soon after the one before.
+    /// The last failure came soon after the path had come back.
     flapped: bool,
     /// When it last failed while it carried data, more was in flight than is lost by chance.
     was_busy: bool,
@@ -209,14 +209,12 @@ impl Watch {
     /// Fails the path.
     pub(super) fn fail(&mut self, now: Instant, path: &PathState, params: &Params) {
         let p = probe_timeout(path, params);
-        let clean_for = match (self.health, self.returned_at) {
+        let worked_for = match (self.health, self.returned_at) {
             (Health::Recovering, _) => Some(Duration::ZERO),
             (_, returned_at) => returned_at.map(|at| now.saturating_duration_since(at)),
         };
-        self.flapped = clean_for.is_some_and(|clean_for| clean_for <= params.flap_window);
-        if clean_for.is_some_and(|clean_for| clean_for >= params.clean_after) {
-            self.hold = params.min_hold;
-        }
+        self.flapped = worked_for.is_some_and(|worked| worked < params.worth_holds * self.hold);
+        self.wear_off(worked_for.unwrap_or(Duration::MAX), params);
         if self.health != Health::Recovering {
             self.was_busy = is_busy(path);
             self.failed_p = p;
@@ -228,6 +226,14 @@ impl Watch {
         self.unanswered_probes = 0;
     }
 
+    /// Shortens the hold time by what the path has worked since it came back.
+    fn wear_off(&mut self, mut worked_for: Duration, params: &Params) {
+        while self.hold > params.min_hold && worked_for >= params.worth_holds * self.hold {
+            worked_for -= params.worth_holds * self.hold;
+            self.hold = (self.hold / 2).max(params.min_hold);
+        }
+    }
+
     /// A probe of a silent path goes out: intervals P, 2P, 4P and so on, up to `max`.
     pub(super) fn probe_silent(&mut self, now: Instant, max: Duration) {
         self.unanswered_probes += 1;
@@ -235,7 +241,7 @@ impl Watch {
         self.probe_interval = (2 * self.probe_interval).min(max);
     }
 
-    /// A failed path answered. Repeated outages lengthen the time for which it is held back; where the first probe
+    /// A failed path answered. Outages soon after a return lengthen the time for which it is held back; where the first probe
     /// or the second is answered and little was in flight, packets were merely lost.
     ///
     /// `sent` is when what was answered had left.
