@@ -37,6 +37,27 @@ fn what_the_other_path_delivers_sooner() {
     }
 }
 
+/// What a viewer lacks, `xlink` repeats by itself; without news of one it repeats tails as `ecf` does.
+#[test]
+fn a_viewer_needs_no_tails() {
+    let mut bench = bench("xlink");
+    assert_eq!(age_ms(&mut bench), Some(100 - 25));
+    for left_ms in [500, 5_000, 60_000] {
+        bench.connection.playback = Some(sched::Playback {
+            report: sched::QoeReport {
+                buffered: MS * left_ms,
+                bitrate_bits_per_sec: 0,
+                stalled: false,
+            },
+            at: bench.now,
+        });
+        assert_eq!(bench.duplicate(0, 1), None, "{left_ms} ms");
+    }
+    // A report of two seconds ago is none.
+    bench.now += MS * 2_001;
+    assert_eq!(age_ms(&mut bench), Some(100 - 25));
+}
+
 #[test]
 fn nothing_is_gained_between_equal_paths() {
     let mut bench = Bench::new("min-rtt", &[(20, 100), (24, 40)]);

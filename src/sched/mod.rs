@@ -346,6 +346,12 @@ pub trait Scheduler: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether the tail may be copied where the scheduler orders nothing, at the moment; asked after
+    /// [`Scheduler::duplicate`].
+    fn copies_tail(&self) -> bool {
+        true
+    }
+
     /// Whether to be told of events, always.
     fn listens(&self) -> bool {
         false
@@ -498,7 +504,8 @@ impl Scheduler for Chosen {
         let opportunistic = || opportunistic::copy(now, view, spare, from);
         let tail = || tail::copy(now, view, spare, from);
         let blocking = self.opportunistic.then(opportunistic).flatten();
-        blocking.or_else(|| self.tail.then(tail).flatten())
+        let copies_tail = self.tail && self.scheduler.copies_tail();
+        blocking.or_else(|| copies_tail.then(tail).flatten())
     }
 
     fn copies_first(&self) -> bool {

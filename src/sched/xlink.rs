@@ -19,6 +19,10 @@
 //! As what stops is repeated, those paths may carry new data, too, while dt < T1: after a few
 //! failures they are held back for seconds, in which one link alone would have to carry everything.
 //!
+//! Tails are repeated as by the other schedulers while nothing is known of the viewer. Where it is, its
+//! needs are met otherwise: over links that stop, tails made 99 % of the chunks no earlier and were two
+//! thirds of all copies.
+//!
 //! The budget is a bucket: a share of what is sent, and no more than a burst at once, which is about
 //! what a stopped link holds. Reports come from outside: all they can do is to open that budget, and
 //! to let paths be used that come back.
@@ -74,6 +78,7 @@ pub const ENTRY: Entry = Entry {
         "paths on their way back from a failure carry new data while dt < t1",
         "the budget is ours, and holds whatever is reported",
         "the deadline of a stream counts like the play time left",
+        "tails are repeated while nothing is known of the viewer",
     ],
     params: &[
         Param::time(
@@ -115,6 +120,7 @@ pub const ENTRY: Entry = Entry {
             burst_packets: settings.get("burst") as u64,
             budget: None,
             gate: Gate::Off,
+            knows_viewer: false,
             wake: None,
         })
     },
@@ -137,6 +143,9 @@ struct Xlink {
 
     /// As it was when it was looked at last.
     gate: Gate,
+
+    /// Whether anything was known of the viewer then.
+    knows_viewer: bool,
 
     /// When the next path will be overdue.
     wake: Option<Instant>,
@@ -174,10 +183,18 @@ impl Xlink {
         reported.into_iter().chain(deadline).min()
     }
 
-    fn gate(&self, now: Instant, view: &View) -> Gate {
-        let Some(left) = Self::play_time_left(now, view) else {
-            return if self.unknown { Gate::Band } else { Gate::Off };
+    /// Looks at what the viewer has.
+    fn look(&mut self, now: Instant, view: &View) {
+        let left = Self::play_time_left(now, view);
+        self.knows_viewer = left.is_some();
+        self.gate = match left {
+            Some(left) => self.gate_at(left, view),
+            None if self.unknown => Gate::Band,
+            None => Gate::Off,
         };
+    }
+
+    fn gate_at(&self, left: Duration, view: &View) -> Gate {
         if left < self.t1 {
             return Gate::Urgent;
         }
@@ -219,7 +236,7 @@ impl Xlink {
 
 impl Scheduler for Xlink {
     fn pick(&mut self, now: Instant, view: &View, ask: &Ask) -> Pick {
-        self.gate = self.gate(now, view);
+        self.look(now, view);
         let view = match self.gate {
             Gate::Off | Gate::Band => *view,
             Gate::Urgent => view.with_returning(),
@@ -237,7 +254,7 @@ impl Scheduler for Xlink {
         moment: Moment,
     ) -> Option<CopyOrder> {
         self.wake = self.wake.filter(|wake| *wake > now);
-        self.gate = self.gate(now, view);
+        self.look(now, view);
         if self.gate == Gate::Off || (self.gate == Gate::Band && moment == Moment::BeforeNew) {
             return None;
         }
@@ -270,13 +287,17 @@ impl Scheduler for Xlink {
         self.gate == Gate::Urgent
     }
 
+    fn copies_tail(&self) -> bool {
+        !self.knows_viewer
+    }
+
     fn listens(&self) -> bool {
         true
     }
 
     fn on_event(&mut self, now: Instant, view: &View, event: &Event) {
         if let Event::Qoe(_) | Event::Acked { .. } = event {
-            self.gate = self.gate(now, view);
+            self.look(now, view);
         }
     }
 
