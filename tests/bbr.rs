@@ -271,7 +271,7 @@ fn a_round_trip_of_losses_is_one_congestion_event() {
     assert_eq!(shown(&sender), (3, true));
 }
 
-/// draft-ietf-ccwg-bbr, 5.6.4.4, of an RTO: the model holds, and the window is back once something
+/// The draft, on the window in loss recovery, of an RTO: the model holds, and the window is back once something
 /// that was sent since is acked.
 #[test]
 fn a_silence_leaves_four_packets_for_a_round_trip() {
