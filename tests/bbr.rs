@@ -14,6 +14,7 @@ use mpq_decision::cc::Ack;
 use mpq_decision::cc::Flight;
 use mpq_decision::cc::Loss;
 use mpq_decision::cc::RateSample;
+use mpq_decision::cc::Window;
 use mpq_decision::registry::Rtt;
 use mpq_decision::registry::SSTHRESH_UNSET;
 use mpq_decision::PathId;
@@ -275,6 +276,27 @@ fn a_round_trip_of_losses_is_one_congestion_event() {
 /// that was sent since is acked.
 #[test]
 fn a_silence_leaves_four_packets_for_a_round_trip() {
+    let (before, silent, after) = silence(4_900 * MS);
+    assert!((4 * MSS..=5 * MSS).contains(&silent.cwnd_bytes));
+    assert_eq!(
+        silent.pacing_rate_bytes_per_sec,
+        before.pacing_rate_bytes_per_sec
+    );
+    assert!(after.cwnd_bytes >= before.cwnd_bytes);
+}
+
+/// Its model is of the last five seconds.
+#[test]
+fn after_a_long_silence_the_rate_is_looked_for_anew() {
+    let (_, silent, after) = silence(5_100 * MS);
+    for window in [silent, after] {
+        assert!((4 * MSS..=9 * MSS).contains(&window.cwnd_bytes));
+        assert_eq!(window.ssthresh_bytes, SSTHRESH_UNSET);
+    }
+}
+
+/// The windows before nothing is acked for so long, after the ACK of a probe then, and a round trip later.
+fn silence(lasts: Duration) -> (Window, Window, Window) {
     let mut sender = Sender::new(NAME, &[50]);
     let id = PathId(0);
     let mut total = 0;
@@ -311,7 +333,7 @@ fn a_silence_leaves_four_packets_for_a_round_trip() {
     assert!(before.ssthresh_bytes < SSTHRESH_UNSET && before.cwnd_bytes > 100 * MSS);
     // All of a window and a probe after it are lost, of which the next probe tells.
     let last = sender.now;
-    sender.now += 1000 * MS;
+    sender.now += lasts;
     let loss = Loss {
         lost_bytes: 200 * MSS,
         lost_packets: 200,
@@ -323,12 +345,7 @@ fn a_silence_leaves_four_packets_for_a_round_trip() {
     (sender.group).on_rated_loss(now, &mut sender.paths, id, &loss, Some(&flight));
     ack(&mut sender, 1, probe);
     let silent = window(&sender);
-    assert!((4 * MSS..=5 * MSS).contains(&silent.cwnd_bytes));
-    assert_eq!(
-        silent.pacing_rate_bytes_per_sec,
-        before.pacing_rate_bytes_per_sec
-    );
     sender.now += 50 * MS;
     ack(&mut sender, 4, now + MS);
-    assert!(window(&sender).cwnd_bytes >= before.cwnd_bytes);
+    (before, silent, window(&sender))
 }

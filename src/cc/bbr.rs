@@ -28,6 +28,7 @@ mod probe_rtt;
 mod rival;
 mod startup;
 
+use std::time::Duration;
 use std::time::Instant;
 
 use super::boxed;
@@ -165,6 +166,10 @@ pub(super) const fn compete(words: &'static [&'static str]) -> Param {
 
 /// MinPipeCwnd, in packets.
 const MIN_PACKETS: f64 = 4.0;
+
+/// A model is of the last two cycles of probes, some five seconds; after a silence that was longer, nothing of it
+/// holds.
+const STALE: Duration = Duration::from_secs(5);
 
 /// StartupPacingGain.
 const STARTUP_GAIN: f64 = 2.77;
@@ -342,6 +347,8 @@ pub(super) struct Engine {
     /// Before the first Startup has ended, or lost a packet.
     opening: Option<Opening>,
     in_recovery: bool,
+    /// When the last two ACKs came.
+    acked_at: [Option<Instant>; 2],
     /// Most bytes in flight, in this round trip and in the last one.
     peak: [f64; 2],
     /// Samples of packets that were sent between these deliveries say nothing about the rate.
@@ -513,6 +520,9 @@ impl Engine {
         rate: Option<&RateSample>,
     ) -> Option<Control> {
         self.begin(rules, path);
+        if self.acked_at[0] != Some(now) {
+            self.acked_at = [Some(now), self.acked_at[0]];
+        }
         let sample = rate?;
         self.min_rtt.note_way_back(now, path);
         let seen = self.see(now, path, ack, sample);
@@ -543,6 +553,15 @@ impl Engine {
             self.in_recovery = path.in_recovery;
         }
         let mss = path.mss_bytes as f64;
+        if loss.persistent && self.silence(now) > STALE {
+            *self = Engine {
+                cwnd: MIN_PACKETS * mss,
+                initial_cwnd: MIN_PACKETS * mss,
+                in_recovery: true,
+                ..Engine::default()
+            };
+            return Some(self.control());
+        }
         if loss.persistent {
             // What was lost in a silence says little about how much the path loses.
             self.cwnd = self.cwnd.min(MIN_PACKETS * mss);
@@ -554,6 +573,12 @@ impl Engine {
         }
         self.on_loss(rules, now, mss, loss, flight?);
         Some(self.control())
+    }
+
+    /// How long nothing was acked, before the ACK of now if there is one.
+    fn silence(&self, now: Instant) -> Duration {
+        let before = self.acked_at.into_iter().flatten().find(|at| *at < now);
+        before.map_or(Duration::ZERO, |at| now.saturating_duration_since(at))
     }
 
     /// The greatest rate of late, bytes/s.
