@@ -37,13 +37,21 @@ fn what_the_other_path_delivers_sooner() {
     }
 }
 
-/// What a viewer lacks, `xlink` repeats by itself; without news of one it repeats tails as `ecf` does.
+/// With a viewer, tails have a quarter of the budget of `xlink`: 100 of 400 packets, and what comes in later.
 #[test]
-fn a_viewer_needs_no_tails() {
-    let mut bench = bench("xlink");
-    assert_eq!(age_ms(&mut bench), Some(100 - 25));
-    for left_ms in [500, 5_000, 60_000] {
-        bench.connection.playback = Some(sched::Playback {
+fn a_viewer_leaves_tails_a_quarter_of_the_budget() {
+    for (left_ms, copied_packets, tails) in [
+        (Some(500), 100, true),
+        (Some(500), 101, false),
+        (Some(60_000), 100, true),
+        (Some(60_000), 101, false),
+        (None, 101, true),
+    ] {
+        let mut bench = bench("xlink");
+        // For the other limit of tails, a twentieth.
+        bench.connection.sent_bytes = 20 * copied_packets * MSS;
+        assert!(bench.duplicate(0, 1).is_some());
+        bench.connection.playback = left_ms.map(|left_ms| sched::Playback {
             report: sched::QoeReport {
                 buffered: MS * left_ms,
                 bitrate_bits_per_sec: 0,
@@ -51,11 +59,13 @@ fn a_viewer_needs_no_tails() {
             },
             at: bench.now,
         });
-        assert_eq!(bench.duplicate(0, 1), None, "{left_ms} ms");
+        bench.connection.copied_bytes += copied_packets * MSS;
+        assert_eq!(
+            bench.duplicate(0, 1).is_some(),
+            tails,
+            "{left_ms:?} {copied_packets}"
+        );
     }
-    // A report of two seconds ago is none.
-    bench.now += MS * 2_001;
-    assert_eq!(age_ms(&mut bench), Some(100 - 25));
 }
 
 #[test]

@@ -554,9 +554,10 @@ impl Engine {
         }
         let mss = path.mss_bytes as f64;
         if loss.persistent && self.silence(now) > STALE {
+            let cwnd = self.cwnd.min(MIN_PACKETS * mss);
             *self = Engine {
-                cwnd: MIN_PACKETS * mss,
-                initial_cwnd: MIN_PACKETS * mss,
+                cwnd,
+                initial_cwnd: cwnd,
                 in_recovery: true,
                 ..Engine::default()
             };

@@ -19,9 +19,8 @@
 //! As what stops is repeated, those paths may carry new data, too, while dt < T1: after a few
 //! failures they are held back for seconds, in which one link alone would have to carry everything.
 //!
-//! Tails are repeated as by the other schedulers while nothing is known of the viewer. Where it is, its
-//! needs are met otherwise: over links that stop, tails made 99 % of the chunks no earlier and were two
-//! thirds of all copies.
+//! Tails are repeated as by the other schedulers. Where something is known of the viewer they count, and have what
+//! is above three quarters of the bucket: over links that stop they were two thirds of all copies.
 //!
 //! The budget is a bucket: a share of what is sent, and no more than a burst at once, which is about
 //! what a stopped link holds. Reports come from outside: all they can do is to open that budget, and
@@ -78,7 +77,7 @@ pub const ENTRY: Entry = Entry {
         "paths on their way back from a failure carry new data while dt < t1",
         "the budget is ours, and holds whatever is reported",
         "the deadline of a stream counts like the play time left",
-        "tails are repeated while nothing is known of the viewer",
+        "tails are repeated, too; where something is known of the viewer, while the budget is three quarters full",
     ],
     params: &[
         Param::time(
@@ -120,7 +119,7 @@ pub const ENTRY: Entry = Entry {
             burst_packets: settings.get("burst") as u64,
             budget: None,
             gate: Gate::Off,
-            knows_viewer: false,
+            allows_tail: true,
             wake: None,
         })
     },
@@ -144,8 +143,8 @@ struct Xlink {
     /// As it was when it was looked at last.
     gate: Gate,
 
-    /// Whether anything was known of the viewer then.
-    knows_viewer: bool,
+    /// Whether tails may be repeated.
+    allows_tail: bool,
 
     /// When the next path will be overdue.
     wake: Option<Instant>,
@@ -183,15 +182,15 @@ impl Xlink {
         reported.into_iter().chain(deadline).min()
     }
 
-    /// Looks at what the viewer has.
-    fn look(&mut self, now: Instant, view: &View) {
+    /// Looks at what the viewer has. Returns whether anything is known of one.
+    fn look(&mut self, now: Instant, view: &View) -> bool {
         let left = Self::play_time_left(now, view);
-        self.knows_viewer = left.is_some();
         self.gate = match left {
             Some(left) => self.gate_at(left, view),
             None if self.unknown => Gate::Band,
             None => Gate::Off,
         };
+        left.is_some()
     }
 
     fn gate_at(&self, left: Duration, view: &View) -> Gate {
@@ -254,12 +253,14 @@ impl Scheduler for Xlink {
         moment: Moment,
     ) -> Option<CopyOrder> {
         self.wake = self.wake.filter(|wake| *wake > now);
-        self.look(now, view);
+        let knows_viewer = self.look(now, view);
+        let (spare, from) = (view.path(spare)?, view.any_path(from)?);
+        let budget_bytes = self.budget_bytes(view, spare.mss_bytes);
+        let burst_bytes = self.burst_packets * spare.mss_bytes;
+        self.allows_tail = !knows_viewer || budget_bytes >= burst_bytes - burst_bytes / 4;
         if self.gate == Gate::Off || (self.gate == Gate::Band && moment == Moment::BeforeNew) {
             return None;
         }
-        let (spare, from) = (view.path(spare)?, view.any_path(from)?);
-        let budget_bytes = self.budget_bytes(view, spare.mss_bytes);
         let overdue_at = measure::overdue_at(from)?;
         if overdue_at > now {
             self.wake = Some(self.wake.map_or(overdue_at, |wake| wake.min(overdue_at)));
@@ -288,7 +289,7 @@ impl Scheduler for Xlink {
     }
 
     fn copies_tail(&self) -> bool {
-        !self.knows_viewer
+        self.allows_tail
     }
 
     fn listens(&self) -> bool {
