@@ -40,17 +40,15 @@ fn what_the_other_path_delivers_sooner() {
 /// With a viewer, tails have a quarter of the budget of `xlink`: 100 of 400 packets, and what comes in later.
 #[test]
 fn a_viewer_leaves_tails_a_quarter_of_the_budget() {
-    for (left_ms, copied_packets, tails) in [
-        (Some(500), 100, true),
-        (Some(500), 101, false),
-        (Some(60_000), 100, true),
-        (Some(60_000), 101, false),
-        (None, 101, true),
+    for (name, left_ms, copied_packets, tails) in [
+        ("xlink", Some(500), 100, true),
+        ("xlink", Some(500), 101, false),
+        ("xlink", Some(60_000), 100, true),
+        ("xlink", Some(60_000), 101, false),
+        ("xlink:burst=0", Some(500), 0, false),
+        ("xlink", None, 101, true),
     ] {
-        let mut bench = bench("xlink");
-        // For the other limit of tails, a twentieth.
-        bench.connection.sent_bytes = 20 * copied_packets * MSS;
-        assert!(bench.duplicate(0, 1).is_some());
+        let mut bench = bench(name);
         bench.connection.playback = left_ms.map(|left_ms| sched::Playback {
             report: sched::QoeReport {
                 buffered: MS * left_ms,
@@ -59,11 +57,14 @@ fn a_viewer_leaves_tails_a_quarter_of_the_budget() {
             },
             at: bench.now,
         });
+        // For the other limit of tails, a twentieth.
+        bench.connection.sent_bytes = 20 * copied_packets * MSS;
+        bench.duplicate(0, 1);
         bench.connection.copied_bytes += copied_packets * MSS;
         assert_eq!(
             bench.duplicate(0, 1).is_some(),
             tails,
-            "{left_ms:?} {copied_packets}"
+            "{name} {left_ms:?} {copied_packets}"
         );
     }
 }

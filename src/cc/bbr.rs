@@ -84,6 +84,7 @@ pub const ENTRY: Entry = Entry {
         "a round trip that the application limits says whether the pipe is full if 1.25 full_bw min_rtt \
          was in flight",
         "losses of one ACK are judged together, and count as one range",
+        "persistent congestion is an RTO that leaves four packets, and none of the model after 5 s without an ACK",
         "a spurious loss undoes nothing",
         "the window of extra_acked is 5 to 10 round trips",
     ],
@@ -347,8 +348,8 @@ pub(super) struct Engine {
     /// Before the first Startup has ended, or lost a packet.
     opening: Option<Opening>,
     in_recovery: bool,
-    /// When the last two ACKs came.
-    acked_at: [Option<Instant>; 2],
+    /// When the last ACK came.
+    acked_at: Option<Instant>,
     /// Most bytes in flight, in this round trip and in the last one.
     peak: [f64; 2],
     /// Samples of packets that were sent between these deliveries say nothing about the rate.
@@ -520,9 +521,7 @@ impl Engine {
         rate: Option<&RateSample>,
     ) -> Option<Control> {
         self.begin(rules, path);
-        if self.acked_at[0] != Some(now) {
-            self.acked_at = [Some(now), self.acked_at[0]];
-        }
+        self.acked_at = Some(now);
         let sample = rate?;
         self.min_rtt.note_way_back(now, path);
         let seen = self.see(now, path, ack, sample);
@@ -553,19 +552,18 @@ impl Engine {
             self.in_recovery = path.in_recovery;
         }
         let mss = path.mss_bytes as f64;
-        if loss.persistent && self.silence(now) > STALE {
-            let cwnd = self.cwnd.min(MIN_PACKETS * mss);
-            *self = Engine {
-                cwnd,
-                initial_cwnd: cwnd,
-                in_recovery: true,
-                ..Engine::default()
-            };
-            return Some(self.control());
-        }
         if loss.persistent {
             // What was lost in a silence says little about how much the path loses.
             self.cwnd = self.cwnd.min(MIN_PACKETS * mss);
+            let acked_at = self.acked_at.unwrap_or(now);
+            if now.saturating_duration_since(acked_at) > STALE {
+                *self = Engine {
+                    cwnd: self.cwnd,
+                    initial_cwnd: self.cwnd,
+                    in_recovery: true,
+                    ..Engine::default()
+                };
+            }
             return Some(self.control());
         }
         if let Some(cut) = self.orders.cut.take() {
@@ -574,12 +572,6 @@ impl Engine {
         }
         self.on_loss(rules, now, mss, loss, flight?);
         Some(self.control())
-    }
-
-    /// How long nothing was acked, before the ACK of now if there is one.
-    fn silence(&self, now: Instant) -> Duration {
-        let before = self.acked_at.into_iter().flatten().find(|at| *at < now);
-        before.map_or(Duration::ZERO, |at| now.saturating_duration_since(at))
     }
 
     /// The greatest rate of late, bytes/s.

@@ -278,8 +278,8 @@ pub trait Controller: fmt::Debug + Send + Sync {
     type Flow: fmt::Debug + Default + Clone + Send + Sync;
 
     /// What it keeps of a path that joins or starts over: its 4-tuple changed, or congestion was
-    /// persistent, so that nothing learned about its capacity holds. The path's registry entry and
-    /// first window are in place.
+    /// persistent, so that nothing learned about its capacity holds. Of the latter a model hears by
+    /// `on_lost` alone. The path's registry entry and first window are in place.
     fn on_path_added(&mut self, _now: Instant, _id: PathId) -> Self::Flow {
         Self::Flow::default()
     }
@@ -358,7 +358,8 @@ pub trait Controller: fmt::Debug + Send + Sync {
     }
 
     /// Packets were declared lost, with what was known when the newest of them was sent. Models
-    /// hear of every loss, not of the first one in a round trip alone.
+    /// hear of every loss, not of the first one in a round trip alone, and before the ACK that
+    /// told of it. Persistent congestion is theirs to answer.
     fn on_lost(
         &mut self,
         _own: Own<Self::Flow>,

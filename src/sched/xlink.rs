@@ -254,10 +254,16 @@ impl Scheduler for Xlink {
     ) -> Option<CopyOrder> {
         self.wake = self.wake.filter(|wake| *wake > now);
         let knows_viewer = self.look(now, view);
+        self.allows_tail = true;
+        if !knows_viewer && self.gate == Gate::Off {
+            return None;
+        }
         let (spare, from) = (view.path(spare)?, view.any_path(from)?);
         let budget_bytes = self.budget_bytes(view, spare.mss_bytes);
-        let burst_bytes = self.burst_packets * spare.mss_bytes;
-        self.allows_tail = !knows_viewer || budget_bytes >= burst_bytes - burst_bytes / 4;
+        if knows_viewer {
+            let kept_bytes = self.burst_packets * spare.mss_bytes / 4 * 3;
+            self.allows_tail = budget_bytes >= kept_bytes.max(spare.mss_bytes);
+        }
         if self.gate == Gate::Off || (self.gate == Gate::Band && moment == Moment::BeforeNew) {
             return None;
         }
