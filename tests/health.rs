@@ -266,9 +266,9 @@ fn the_last_path_never_fails() {
     assert_eq!(scene.health(0), Health::Suspect);
     assert_eq!(scene.when(0, Action::Fail), None);
 
-    // Probed like one that failed: P = 50 after the first probe, then 100 ... and once per second.
-    let mut expected = vec![0, 50, 150, 350, 750];
-    expected.extend((1550..=60_000).step_by(1000));
+    // Probed like one that failed: P = 50 after the first probe, then 100 ... and each 250 ms.
+    let mut expected = vec![0, 50, 150, 350];
+    expected.extend((600..=60_000).step_by(250));
     let probed =
         |(at, _, action): &(u32, u64, Action)| (*action == Action::ProbeNow).then_some(*at);
     let times: Vec<u32> = scene.log.iter().filter_map(probed).collect();
@@ -387,11 +387,77 @@ fn a_path_is_not_given_up_while_no_other_is_healthy() {
     scene.run_to(60_000);
     assert_eq!(scene.health(1), Health::Suspect);
     assert_eq!(scene.when(0, Action::GiveUp), None);
-    // Still probed, once per second.
+    // Still probed, each 250 ms.
     let late = |(at, id, action): &&(u32, u64, Action)| {
         *id == 0 && *action == Action::ProbeNow && *at > 50_000
     };
-    assert_eq!(scene.log.iter().filter(late).count(), 10);
+    assert_eq!(scene.log.iter().filter(late).count(), 40);
+
+    // Path 1 answers. Of what path 0 missed until then, only the probe of 50 ms counts, when path 1 was healthy:
+    // nine more, the first 250 ms apart, then 500, 1000 and 2000.
+    scene.log.clear();
+    scene.ack(1, 60_000, 0);
+    assert_eq!(scene.health(1), Health::Healthy);
+    scene.run_to(90_000);
+    let probes = |(at, id, action): &(u32, u64, Action)| {
+        (*id == 0 && *action == Action::ProbeNow).then_some(*at)
+    };
+    let times: Vec<u32> = scene.log.iter().filter_map(probes).collect();
+    assert_eq!(times.len(), 9);
+    let gave_up = scene.when(0, Action::GiveUp).unwrap();
+    assert_eq!(gave_up - times[8], 2000);
+}
+
+#[test]
+fn a_path_that_waits_for_its_next_probe_is_asked_at_once_when_no_other_is_left() {
+    // P = 50: probed at 50, 150, 350, 750, 1550, 3150, and then at 5150.
+    let mut scene = Scene::new(&[(20, 1.25), (50, 2.5)]);
+    scene
+        .monitor
+        .on_link_down(scene.at(0), &mut scene.paths, PathId(0));
+    scene.collect();
+    scene.run_to(4000);
+    scene.log.clear();
+    scene.send(1);
+    scene.run_to(4500);
+    // The other one is suspect 85 ms after 4000; then this one has waited long enough.
+    assert_eq!(scene.when(1, SUSPECT), Some(4085));
+    assert_eq!(scene.when(0, Action::ProbeNow), Some(4085));
+    // The next one is 250 ms later, and not at the 6150 that a healthy path would have let it wait for.
+    let next = |(at, id, action): &&(u32, u64, Action)| {
+        *id == 0 && *action == Action::ProbeNow && *at > 4085
+    };
+    assert_eq!(scene.log.iter().find(next).map(|(at, ..)| *at), Some(4335));
+}
+
+#[test]
+fn probes_of_a_long_path_leave_each_other_time_for_an_answer() {
+    // RTT 600, 4 var 40: P = 665, more than 250.
+    let mut scene = Scene::new(&[(600, 10.0)]);
+    scene.send(0);
+    scene
+        .monitor
+        .on_link_down(scene.at(0), &mut scene.paths, PathId(0));
+    scene.collect();
+    scene.run_to(4000);
+    let probed =
+        |(at, _, action): &(u32, u64, Action)| (*action == Action::ProbeNow).then_some(*at);
+    let times: Vec<u32> = scene.log.iter().filter_map(probed).collect();
+    assert_eq!(times, [0, 665, 1330, 1995, 2660, 3325, 3990]);
+}
+
+#[test]
+fn a_path_that_failed_with_all_others_is_not_given_up_for_that_time() {
+    // Both are down for 40 s, which is more than 30.
+    let mut scene = Scene::new(&[(20, 1.25), (50, 2.5)]);
+    scene
+        .monitor
+        .on_link_down(scene.at(0), &mut scene.paths, PathId(0));
+    scene.send(1);
+    scene.run_to(40_000);
+    scene.ack(1, 40_000, 0);
+    scene.run_to(40_100);
+    assert_eq!(scene.when(0, Action::GiveUp), None);
 }
 
 /// Fails path 0 by its link and lets it answer probes from then on; returns when it is back.

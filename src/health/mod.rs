@@ -70,10 +70,10 @@ pub struct Params {
     pub hedge_bytes: u64,
     /// Consecutive probe timeouts that fail a path by themselves.
     pub failing_ptos: u32,
-    /// Bounds of the probe interval on a failed path: while another path is healthy, and while none.
-    /// The latter also holds for the last path, which is suspect for as long as it is silent.
+    /// Bound of the probe interval on a failed path while another one is healthy.
     pub max_probe_interval: Duration,
-    /// See [`Params::max_probe_interval`].
+    /// The same while none is, or P if that is longer. It also holds for the last path, which is suspect
+    /// for as long as it is silent: nothing moves until one of them answers.
     pub max_probe_interval_alone: Duration,
     /// The shortest time over which a returning path must answer probes.
     pub min_return: Duration,
@@ -86,10 +86,8 @@ pub struct Params {
     /// A path that fails within so many hold times of its return is held back for twice as long next time;
     /// each time that it works for so long, for half as long.
     pub worth_holds: u32,
-    /// Unanswered probes after which a failed path is given up.
+    /// Unanswered probes after which a failed path is given up, of those sent while another one was healthy.
     pub max_probes: u32,
-    /// Time in failure after which a path is given up.
-    pub max_failed: Duration,
 }
 
 impl Default for Params {
@@ -101,14 +99,13 @@ impl Default for Params {
             hedge_bytes: 64 * 1024,
             failing_ptos: 2,
             max_probe_interval: Duration::from_secs(2),
-            max_probe_interval_alone: Duration::from_secs(1),
+            max_probe_interval_alone: Duration::from_millis(250),
             min_return: Duration::from_millis(50),
             min_hold: Duration::from_millis(200),
             max_hold: Duration::from_secs(10),
             max_hold_interval: Duration::from_millis(200),
             worth_holds: 5,
             max_probes: 10,
-            max_failed: Duration::from_secs(30),
         }
     }
 }
@@ -132,8 +129,7 @@ pub enum Action {
     Fail,
     /// The path answers probes; copies may go there.
     Recovering,
-    /// The path carries data again. Tell the controller
-    /// ([`Group::on_path_recovered`](crate::cc::Group::on_path_recovered)).
+    /// The path carries data again.
     Recovered {
         /// Start the RTT estimate anew (RFC 9002, section 5.2); else double rttvar.
         rtt_restart: bool,
@@ -312,15 +308,9 @@ impl Monitor {
             Health::Healthy => watch.suspect_at(path, params),
             Health::Suspect => match srtt_of_best_other(paths, path.id) {
                 Some(srtt_best) => watch.fail_at(path, srtt_best, params),
-                None => watch.next_probe,
+                None => watch.probe_due(true, params),
             },
-            Health::Failed => {
-                let probe = watch.next_probe?;
-                match any_other_healthy(paths, path.id) {
-                    true => Some(probe.min(watch.failed_at + params.max_failed)),
-                    false => Some(probe),
-                }
-            }
+            Health::Failed => watch.probe_due(!any_other_healthy(paths, path.id), params),
             Health::Recovering => {
                 let probe = watch.next_probe?;
                 Some(
@@ -387,11 +377,13 @@ impl Monitor {
         for (id, watch) in self.watches.iter_mut() {
             let open = paths.get(id).is_some_and(PathState::is_open);
             let due = watch.health == Health::Suspect
-                && watch.next_probe.is_some_and(|at| at <= now)
+                && watch
+                    .probe_due(true, &self.params)
+                    .is_some_and(|at| at <= now)
                 && open
                 && srtt_of_best_other(paths, id).is_none();
             if due {
-                watch.probe_silent(now, self.params.max_probe_interval_alone);
+                watch.probe_silent(now, true, &self.params);
                 self.actions.push_back((id, Action::ProbeNow));
             }
         }
@@ -400,25 +392,21 @@ impl Monitor {
     fn probe_failed(&mut self, now: Instant, paths: &Registry) {
         for (id, watch) in self.watches.iter_mut() {
             let open = paths.get(id).is_some_and(PathState::is_open);
-            let Some(next_probe) = watch.next_probe.filter(|_| open) else {
-                continue;
-            };
-            if watch.health != Health::Failed {
+            if watch.health != Health::Failed || !open {
                 continue;
             }
-
             let alone = !any_other_healthy(paths, id);
-            let too_long = now.saturating_duration_since(watch.failed_at) >= self.params.max_failed;
-            let too_many = watch.unanswered_probes >= self.params.max_probes && next_probe <= now;
-            if !alone && (too_long || too_many) {
+            let Some(next_probe) = watch.probe_due(alone, &self.params) else {
+                continue;
+            };
+            if next_probe > now {
+                continue;
+            }
+            if !alone && watch.unanswered_probes >= self.params.max_probes {
                 watch.next_probe = None;
                 self.actions.push_back((id, Action::GiveUp));
-            } else if next_probe <= now {
-                let max = match alone {
-                    true => self.params.max_probe_interval_alone,
-                    false => self.params.max_probe_interval,
-                };
-                watch.probe_silent(now, max);
+            } else {
+                watch.probe_silent(now, alone, &self.params);
                 self.actions.push_back((id, Action::ProbeNow));
             }
         }

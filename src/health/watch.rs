@@ -71,16 +71,18 @@ pub(super) struct Watch {
     pub(super) next_probe: Option<Instant>,
     /// The probe interval that follows.
     probe_interval: Duration,
-    /// Probes sent and not answered.
+    /// P when it was probed first: no shorter interval would tell an answer from the next one's.
+    probe_p: Duration,
+    /// Probes sent and not answered; of a failed path, those that left while another one was healthy.
     pub(super) unanswered_probes: u32,
     /// Probes answered in this recovery.
     pub(super) acked_probes: u32,
-    /// When the last probe of this recovery left.
+    /// When the last probe left, or probing began.
     probed_at: Instant,
     /// The longest that an answer of this recovery took.
     slowest_answer: Duration,
     /// When the last failure began; P when the path worked last; how long the failure lasted.
-    pub(super) failed_at: Instant,
+    failed_at: Instant,
     failed_p: Duration,
     failed_for: Duration,
     /// The last failure came soon after the path had come back.
@@ -106,6 +108,7 @@ impl Watch {
             pto_count: 0,
             next_probe: None,
             probe_interval: Duration::ZERO,
+            probe_p: Duration::ZERO,
             unanswered_probes: 0,
             acked_probes: 0,
             probed_at: now,
@@ -204,6 +207,25 @@ impl Watch {
     fn schedule_probes(&mut self, now: Instant, p: Duration) {
         self.next_probe = Some(now + p);
         self.probe_interval = 2 * p;
+        self.probe_p = p;
+        self.probed_at = now;
+    }
+
+    /// The longest pause between two probes. `alone` is whether no other path is healthy.
+    fn max_probe_interval(&self, alone: bool, params: &Params) -> Duration {
+        match alone {
+            true => params.max_probe_interval_alone.max(self.probe_p),
+            false => params.max_probe_interval,
+        }
+    }
+
+    /// When a silent path is probed next. One put off while others were healthy is not, once they no longer are.
+    pub(super) fn probe_due(&self, alone: bool, params: &Params) -> Option<Instant> {
+        let next_probe = self.next_probe?;
+        Some(match alone {
+            true => next_probe.min(self.probed_at + self.max_probe_interval(alone, params)),
+            false => next_probe,
+        })
     }
 
     /// Fails the path.
@@ -234,9 +256,13 @@ impl Watch {
         }
     }
 
-    /// A probe of a silent path goes out: intervals P, 2P, 4P and so on, up to `max`.
-    pub(super) fn probe_silent(&mut self, now: Instant, max: Duration) {
-        self.unanswered_probes += 1;
+    /// A probe of a silent path goes out: intervals P, 2P, 4P and so on, up to the longest.
+    ///
+    /// Those that leave while no path works do not count against this one: it may be everything that is down.
+    pub(super) fn probe_silent(&mut self, now: Instant, alone: bool, params: &Params) {
+        let max = self.max_probe_interval(alone, params);
+        self.unanswered_probes += u32::from(!alone);
+        self.probed_at = now;
         self.next_probe = Some(now + self.probe_interval.min(max));
         self.probe_interval = (2 * self.probe_interval).min(max);
     }
