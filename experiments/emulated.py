@@ -49,7 +49,8 @@ def parse_arguments(words=None):
                         help=f"may be repeated [default: {', '.join(SCENES)}]")
     parser.add_argument("--seeds", type=lambda text: tuple(map(int, text.split(","))), default=(1, 2, 3, 4, 5), metavar="N,N...",
                         help="[default: 1 to 5]")
-    parser.add_argument("--viewer", choices=("clip", "film", "film-rate"), default="clip", help="[default: %(default)s]")
+    parser.add_argument("--viewer", choices=("clip", "film", "film-rate", "live"), default="clip",
+                        help="[default: %(default)s]")
     parser.add_argument("--transport", dest="transports", action="append", choices=TRANSPORTS, help="may be repeated [default: all]")
     parser.add_argument("--jobs", type=int, default=4, help="sessions at a time, each on links of its own [default: %(default)s]")
     parser.add_argument("--out", type=Path, default=ROOT / "out/qoe/emulated", help="[default: out/qoe/emulated]")
@@ -111,7 +112,7 @@ def run(arguments):
             emulated.plan_of(scene.load(name), arguments.seeds[0], plan.content)
         except ScenarioError as error:
             raise emulated.EmulationError(f"scene {name}: {error}") from error
-    emulated.make_content(arguments.out / f"www-{arguments.viewer}", plan.content, viewer.dash["length"])
+    emulated.make_content(arguments.out / f"www-{arguments.viewer}", plan.content, viewer)
     # The ways of one seed side by side, so that what else the machine does is the same for them.
     todo = [(name, seed, transport) for seed in arguments.seeds for name in arguments.scenes for transport in arguments.transports
             if (data := read(arguments, name, seed, transport)) is None or emulated.is_late(data)]
@@ -169,11 +170,12 @@ def simulate(arguments, plan):
 
 
 def rows_of(arguments):
-    """All sessions that count, those of virtual time, which controller TCP had, and what is to be said."""
+    """All sessions that count, those of virtual time, which controller TCP had, what of nginx's worker's time went to an hour of
+    media by each transport, and what is to be said."""
     from qoe import emulated
     plan = study.load(True)
     viewer = plan.viewer(arguments.viewer)
-    rows, controllers, notes = [], set(), []
+    rows, controllers, cpu, notes = [], set(), {}, []
     for name in arguments.scenes:
         for seed in arguments.seeds:
             for transport in arguments.transports:
@@ -185,6 +187,8 @@ def rows_of(arguments):
                     controllers.add(data["controller"])
                     rows.append(emulated.row_of(data, scene.load(name), seed, viewer, transport, plan.content))
                     notes += [f"{name}, seed {seed}, {transport}: failed: {data['failed']}"] if "failed" in data else []
+                    if "failed" not in data and "server_cpu_s" in data:
+                        cpu.setdefault(transport, []).append(data["server_cpu_s"] / viewer.hours)
     if not rows:
         raise sessions.ResultError(f"{arguments.out}: no finished sessions; `emulated.py run` makes them")
     simulated = dataclasses.replace(plan, viewers=(viewer,), seeds=tuple(arguments.seeds))
@@ -192,22 +196,23 @@ def rows_of(arguments):
         found = sessions.load(arguments.out / "simulated", [scene.load(name) for name in arguments.scenes], simulated).rows
     except sessions.ResultError:
         found = []
-    return rows, found, controllers, notes
+    return rows, found, controllers, cpu, notes
 
 
 def figures(rows):
     """n, and means over the sessions; the 99th percentile is that of all their chunks."""
     times = [time for row in rows for time in row.times]
     # Of a session that failed, there is no startup.
-    known = [[x for row in rows if not numpy.isnan(x := row.values[name])] for name in ("stall_s", "stalls", "startup_s", "bitrate_mbps")]
+    known = [[x for row in rows if not numpy.isnan(x := row.values[name])]
+             for name in ("missed_s", "stalls", "startup_s", "latency_s", "bitrate_mbps")]
     means = [sum(values) / len(values) if values else float("nan") for values in known]
-    without = sum(row.values["stall_s"] == 0 for row in rows)
+    without = sum(row.values["missed_s"] == 0 for row in rows)
     return len(rows), without, *means, float(numpy.percentile(times, 99)) if times else float("nan")
 
 
 def table(arguments):
     """Prints the figures, and writes sessions.csv, and also.csv for `ci/qoe --also`."""
-    rows, simulated, controllers, notes = rows_of(arguments)
+    rows, simulated, controllers, cpu, notes = rows_of(arguments)
     for name, of in (("sessions.csv", TRANSPORTS), ("also.csv", ("tcp", "mptcp"))):
         with open(arguments.out / name, "w", newline="", encoding="utf-8") as lines:
             out = csv.writer(lines, lineterminator="\n")
@@ -215,8 +220,8 @@ def table(arguments):
             out.writerows((row.scene, row.seed, row.viewer, row.arm, *(row.values[metric] for metric in sessions.METRICS))
                           for row in rows if row.arm in of)
     print(f"viewer {arguments.viewer}, seeds {', '.join(map(str, arguments.seeds))}, TCP with {', '.join(sorted(controllers))}\n")
-    print(f"{'scene':<10}{'transport':<26}{'n':>3}{'without a stall':>17}{'stalled s':>11}{'stalls':>8}{'startup s':>11}"
-          f"{'Mbit/s':>8}{'p99 chunk s':>13}")
+    print(f"{'scene':<10}{'transport':<26}{'n':>3}{'without a stall':>17}{'missed s':>11}{'stalls':>8}{'startup s':>11}"
+          f"{'behind s':>10}{'Mbit/s':>8}{'p99 chunk s':>13}")
     groups = [(name, [name]) for name in arguments.scenes] + ([("all", arguments.scenes)] if len(arguments.scenes) > 1 else [])
     for label, of in groups:
         for transport in arguments.transports:
@@ -228,13 +233,18 @@ def table(arguments):
                                                              and (row.scene, row.seed) in played]))
             for words, some in kinds:
                 if some := [row for row in some if row.scene in of]:
-                    n, without, stall, stalls, startup, mbps, p99 = figures(some)
-                    print(f"{label:<10}{words:<26}{n:>3}{without:>17}{stall:>11.2f}{stalls:>8.1f}{startup:>11.2f}{mbps:>8.2f}{p99:>13.2f}")
+                    n, without, missed, stalls, startup, behind, mbps, p99 = figures(some)
+                    late = "" if numpy.isnan(behind) else f"{behind:.2f}"
+                    print(f"{label:<10}{words:<26}{n:>3}{without:>17}{missed:>11.2f}{stalls:>8.1f}{startup:>11.2f}{late:>10}{mbps:>8.2f}"
+                          f"{p99:>13.2f}")
     both, other = ([row for row in rows if row.arm == name] for name in ("h3-multipath", "mptcp"))
     if both and other:
         waits = [figures(some)[2] for some in (both, other)]
-        ratio = f"{waits[0] / waits[1]:.2f}" if waits[1] > 0 else "neither stalls" if waits[0] == 0 else "MPTCP does not stall"
-        print(f"\nstall time / MPTCP's: {ratio} (goal: <= 0.5)")
+        ratio = f"{waits[0] / waits[1]:.2f}" if waits[1] > 0 else "neither misses anything" if waits[0] == 0 else "MPTCP misses nothing"
+        print(f"\nmissed time / MPTCP's: {ratio} (goal: <= 0.5; stalls, and what is left out of live media)")
+    if cpu:
+        of_each = ", ".join(f"{transport} {sum(values) / len(values):.2f} s" for transport, values in cpu.items())
+        print(f"\nnginx's worker for an hour of media: {of_each} (what the kernel does elsewhere is not in it)")
     print("\n".join(notes))
     print(f"{arguments.out / 'sessions.csv'}")
     return 0

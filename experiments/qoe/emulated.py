@@ -6,6 +6,7 @@ import struct
 import threading
 import time
 import tomllib
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy
@@ -27,7 +28,8 @@ IDLE_TIMEOUT_MS = 120_000
 NGINX = "quic_multipath on; quic_congestion_control uncoupled-bbr; quic_scheduler ecf; keepalive_timeout 120s;"
 TCP_CONTROLLER = "bbr"
 MPD = "manifest.mpd"
-
+# As many segments of live media have been made when a session begins, as with `mpq sim`.
+MADE_SEGMENTS = 30
 
 # QUIC and the links are processes, TCP is in the kernel: a machine that has no time for processes slows the former only. A
 # session in which one of a hundred timers was later than this says something about the machine.
@@ -68,13 +70,17 @@ def _seconds(text):
     return float(text.split()[0])
 
 
-def make_content(folder, content, length):
-    """The study's film in a folder: segments of exactly their rate, `length` seconds of it."""
+def _count(viewer, content):
+    """How many segments there are."""
+    made = MADE_SEGMENTS if viewer.dash.get("live") else 0
+    return made + round(_seconds(viewer.dash["length"]) / _seconds(content["segment"]))
+
+
+def make_content(folder, content, viewer):
+    """What a viewer watches, in a folder: segments of exactly their rate."""
     folder.mkdir(parents=True, exist_ok=True)
-    segment_s = _seconds(content["segment"])
-    count = round(_seconds(length) / segment_s)
+    segment_s, count = _seconds(content["segment"]), _count(viewer, content)
     rates = [int(rate.split()[0]) for rate in content["video"]]
-    levels = "".join(f'<Representation id="{rate}" bandwidth="{rate}"/>' for rate in rates)
     for rate in rates:
         size = round(rate * segment_s / 8)
         # Two boxes of ISO BMFF, of which the second is all the rest.
@@ -83,12 +89,27 @@ def make_content(folder, content, length):
         for number in range(1, count + 1):
             with contextlib.suppress(FileExistsError):
                 (folder / f"{rate}-{number}.m4s").symlink_to(f"{rate}.m4s")
-    (folder / MPD).write_text(
-        '<?xml version="1.0"?>\n<MPD xmlns="urn:mpeg:dash:schema:mpd:2011" type="static" '
-        f'mediaPresentationDuration="PT{count * segment_s:g}S" minBufferTime="PT2S"><Period>'
-        f'<AdaptationSet contentType="video" mimeType="video/mp4"><SegmentTemplate timescale="1000" '
-        f'duration="{segment_s * 1000:.0f}" startNumber="1" media="$RepresentationID$-$Number$.m4s"/>{levels}'
-        "</AdaptationSet></Period></MPD>\n", encoding="utf-8")
+    if not viewer.dash.get("live"):
+        (folder / MPD).write_text(_mpd(content, viewer, 'type="static"'), encoding="utf-8")
+
+
+def _mpd(content, viewer, kind):
+    segment_s, count = _seconds(content["segment"]), _count(viewer, content)
+    rates = [int(rate.split()[0]) for rate in content["video"]]
+    levels = "".join(f'<Representation id="{rate}" bandwidth="{rate}"/>' for rate in rates)
+    return ('<?xml version="1.0"?>\n<MPD xmlns="urn:mpeg:dash:schema:mpd:2011" '
+            f'{kind} mediaPresentationDuration="PT{count * segment_s:g}S" minBufferTime="PT2S"><Period>'
+            f'<AdaptationSet contentType="video" mimeType="video/mp4"><SegmentTemplate timescale="1000" '
+            f'duration="{segment_s * 1000:.0f}" startNumber="1" media="$RepresentationID$-$Number$.m4s"/>{levels}'
+            "</AdaptationSet></Period></MPD>\n")
+
+
+def _begin_live(file, content, viewer):
+    """Writes the MPD of live media of which MADE_SEGMENTS have been made by now. The later ones are there, too, but no player
+    asks for them before their time."""
+    began = datetime.now(UTC) - timedelta(seconds=MADE_SEGMENTS * _seconds(content["segment"]))
+    start = began.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    file.write_text(_mpd(content, viewer, f'type="dynamic" availabilityStartTime="{start}"'), encoding="utf-8")
 
 
 def plan_of(one, seed, content):
@@ -106,6 +127,8 @@ def play(one, seed, viewer, transport, content, programs, www, out):
     out.mkdir(parents=True, exist_ok=True)
     report = out / "play.json"
     report.unlink(missing_ok=True)
+    live = viewer.dash.get("live")
+    mpd = f"{one.name}-{seed}-{transport}.mpd" if live else MPD
     rule = f"fixed:{one.clip}" if viewer.dash["abr"] == "fixed" else viewer.dash["abr"]
     with DisjointPaths(links, "wire", seed=seed, wire=programs["wire"], report=out) as net:
         for host in (net.client, net.server):
@@ -120,13 +143,19 @@ def play(one, seed, viewer, transport, content, programs, www, out):
         addresses = [f"{net.server_address(name)}:{PORT}" for name in net.links]
         with Nginx(net.server, programs["nginx"], out / "nginx", www, addresses, NGINX,
                    tcp="multipath" if transport == "mptcp" else "") as server:
-            words = viewing.command(programs["mpq"], net, server, list(net.links), MPD, report, transport)
-            words += ["--quiet", "--idle-timeout", IDLE_TIMEOUT_MS, "--abr", rule, "--buffer-goal", f"{_seconds(viewer.dash['buffer_goal']):g}",
-                      "--buffer-goal-at-top", f"{_seconds(viewer.dash['buffer_goal_at_top']):g}"]
+            words = viewing.command(programs["mpq"], net, server, list(net.links), mpd, report, transport)
+            words += ["--quiet", "--idle-timeout", IDLE_TIMEOUT_MS, "--abr", rule]
+            for option in ("buffer_goal", "buffer_goal_at_top", "target_latency"):
+                if option in viewer.dash:
+                    words += [f"--{option.replace('_', '-')}", f"{_seconds(viewer.dash[option]):g}"]
+            if live:
+                _begin_live(www / mpd, content, viewer)
+            began_cpu_s = server.cpu_seconds()
             with Lateness() as lateness:
                 status = viewing.watch(net, words, events, scene.RUN_S + GRACE_S, out / "play.log")
+            cpu_s = server.cpu_seconds() - began_cpu_s
         of = {net.client_address(name): name for name in net.links}
-    about = {"controller": controller, "late_p99_ms": lateness.p99_ms}
+    about = {"controller": controller, "late_p99_ms": lateness.p99_ms, "server_cpu_s": round(cpu_s, 6)}
     said = (out / "play.log").read_text(encoding="utf-8", errors="replace").strip()
     # Wrong options and missing programs are no result.
     if status not in (0, 2):
@@ -156,4 +185,7 @@ def row_of(data, one, seed, viewer, transport, content):
         "buffer_s": qoe["buffer_ms"]["p50"] / 1e3, "metered_mb": received.get(one.metered, 0) / 1e6,
         "all_mb": sum(received.values()) / 1e6, "copied_mb": 0.0, "delivered_mb": sum(size for *_, size in chunks) / 1e6,
         "wasted_mb": qoe["wasted_bytes"] / 1e6, "played_s": len(chunks) * _seconds(content["segment"])}
+    skipped_s, latency = data.get("skipped_ms", 0) / 1e3, data.get("latency", {})
+    values |= {"latency_s": latency.get("mean_ms", float("nan")) / 1e3, "latency_p95_s": latency.get("p95_ms", float("nan")) / 1e3,
+               "skipped_s": skipped_s, "missed_s": values["stall_s"] + skipped_s}
     return Row(one.name, seed, viewer.name, transport, {name: round(float(values[name]), 6) for name in sessions.METRICS}, chunks)

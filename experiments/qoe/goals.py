@@ -31,12 +31,14 @@ class Judge:
     def __init__(self, sessions, scenes, goals):
         self.sessions, self.goals = sessions, goals
         self.scenes = [one for one in scenes if any(row.scene == one.name for row in sessions.rows)]
-        self.viewers = [name for name in goals["viewers"] if any(row.viewer == name for row in sessions.rows)]
+        there = {row.viewer for row in sessions.rows}
+        self.viewers, self.live = ([name for name in names if name in there] for names in (goals["viewers"], goals["live"]["viewers"]))
 
     def all(self):
         """Every goal for every judged arm."""
         found = []
-        for judged in (self.stall_ratio, self.never_worse, self.handover, self.chunk_p99, self.like_xlink, self.copies):
+        for judged in (self.stall_ratio, self.never_worse, self.handover, self.chunk_p99, self.like_xlink, self.copies,
+                       self.live_missed_ratio, self.live_never_worse):
             for arm in self.goals["judged"]:
                 found += judged(arm)
         return found
@@ -45,15 +47,15 @@ class Judge:
         values = numpy.array(self.sessions.values(scene, viewer, arm, metric))
         return values.mean(), values[spread.draws(len(values))].mean(axis=1), len(values)
 
-    def _stall_parts(self, arm, viewers, scenes):
-        """(words, ratio, drawn ratios, n) for each scene and viewer in which the better path stalls."""
+    def _time_parts(self, arm, viewers, scenes, metric, from_s):
+        """(words, ratio, drawn ratios, n) for each scene and viewer in which the better path has `from_s` of it."""
         for scene in scenes:
             for viewer in viewers:
-                better = self.sessions.better(scene.name, viewer, "stall_s")
-                base, base_drawn, n = self._drawn_means(scene.name, viewer, better, "stall_s")
-                if base < self.goals["stall_ratio"]["from_s"]:
+                better = self.sessions.better(scene.name, viewer, metric)
+                base, base_drawn, n = self._drawn_means(scene.name, viewer, better, metric)
+                if base < from_s:
                     continue
-                mine, drawn, _ = self._drawn_means(scene.name, viewer, arm, "stall_s")
+                mine, drawn, _ = self._drawn_means(scene.name, viewer, arm, metric)
                 with numpy.errstate(divide="ignore", invalid="ignore"):
                     yield f"{scene.name}, {viewer}", mine / base, drawn / base_drawn, n
 
@@ -65,19 +67,31 @@ class Judge:
         return whole, tuple(zip(words, values, strict=True))
 
     def stall_ratio(self, arm):
-        goal = self.goals["stall_ratio"]
-        parts = list(self._stall_parts(arm, self.viewers, self.scenes))
+        return self._time_ratio("stall_ratio", "stall time", arm, self.viewers, "stall_s", self.goals["stall_ratio"])
+
+    def live_missed_ratio(self, arm):
+        return self._time_ratio("live_missed_ratio", "live: time stalled or left out", arm, self.live, "missed_s",
+                                self.goals["live"]["missed_ratio"])
+
+    def _time_ratio(self, name, words, arm, viewers, metric, goal):
+        parts = list(self._time_parts(arm, viewers, self.scenes, metric, goal["from_s"]))
         if not parts:
             return []
         value, shown = self._mean(parts)
-        return [Verdict("stall_ratio", f"stall time / the better path's <= {goal['at_most']}, mean of {len(parts)} scenes and "
-                        "viewers", arm, value, "", value.value <= goal["at_most"], shown)]
+        return [Verdict(name, f"{words} / the better path's <= {goal['at_most']}, mean of {len(parts)} scenes and viewers", arm, value,
+                        "", value.value <= goal["at_most"], shown)]
 
     def never_worse(self, arm):
+        return self._worse("never_worse", "", arm, self.viewers, self.goals["never_worse"]["metrics"])
+
+    def live_never_worse(self, arm):
+        return self._worse("live_never_worse", "live: ", arm, self.live, self.goals["live"]["never_worse"]["metrics"])
+
+    def _worse(self, name, about, arm, viewers, metrics):
         worse, parts, n = 0, [], 0
         for scene in self.scenes:
-            for viewer in self.viewers:
-                for metric in self.goals["never_worse"]["metrics"]:
+            for viewer in viewers:
+                for metric in metrics:
                     better = self.sessions.better(scene.name, viewer, metric)
                     differences = self.sessions.paired(scene.name, viewer, arm, better, metric)
                     found = spread.interval(differences, self.goals["confidence"])
@@ -85,9 +99,11 @@ class Judge:
                     if (found.high < 0) if metric == "qoe_lin" else (found.low > 0):
                         worse += 1
                         parts.append((f"{scene.name}, {viewer}, {metric}: {found}", found.value))
-        cases = len(self.scenes) * len(self.viewers) * len(self.goals["never_worse"]["metrics"])
-        return [Verdict("never_worse", f"of {cases} scenes, viewers and metrics those worse than the better path alone: none",
-                        arm, spread.Interval(worse, worse, worse, n), "", worse == 0, tuple(parts))]
+        cases = len(self.scenes) * len(viewers) * len(metrics)
+        if not cases:
+            return []
+        return [Verdict(name, f"{about}of {cases} scenes, viewers and metrics those worse than the better path alone: none", arm,
+                        spread.Interval(worse, worse, worse, n), "", worse == 0, tuple(parts))]
 
     def handover(self, arm):
         scenes = [scene for scene in self.scenes if scene.handover]
@@ -144,12 +160,13 @@ class Judge:
 
     def like_xlink(self, arm):
         goal, scenes = self.goals["like_xlink"], [scene for scene in self.scenes if scene.like_xlink]
+        from_s = self.goals["stall_ratio"]["from_s"]
         if not scenes:
             return []
         found = []
         for name, words, parts in (
                 ("chunk_p99", "99 % of the chunks", list(self._chunk_parts(arm, goal["viewer"], scenes))),
-                ("rebuffer", "rebuffering", list(self._stall_parts(arm, [goal["viewer"]], scenes)))):
+                ("rebuffer", "rebuffering", list(self._time_parts(arm, [goal["viewer"]], scenes, "stall_s", from_s)))):
             if not parts:
                 continue
             ratio, shown = self._mean(parts)

@@ -118,10 +118,13 @@ class Page:
                                               for scene in scenes], axis=0), self.confidence)
             startup = float(numpy.nanmean([self.sessions.values(scene.name, viewer_name, arm_name, "startup_s")
                                            for scene in scenes]))
+            viewer = self.plan.viewer(viewer_name)
+            live = story.tell_live(self.sessions, scenes, viewer, arm_name, self.confidence) if viewer.dash.get("live") else None
             rows.append("".join(map(cell, (viewer_name, self.plan.arm(arm_name).words, qoe, told.waits,
+                                           live.misses if live else "", live.latency_s if live else "",
                                            f"{100 * told.clean.value:.0f} %", f"{told.mbps.value:.2f}", f"{startup:.2f}",
                                            f"{100 * told.copied:.2f} %"))))
-        head = ("viewer", "way", "QoE_lin", "stalls, s/h", "without a stall", "bitrate, Mbit/s", "startup, s", "copies")
+        head = ("viewer", "way", "QoE_lin", "stalls, s/h", "stalls and left out, s/h", "behind the present, s", "without a stall", "bitrate, Mbit/s", "startup, s", "copies")
         return f'<div class="scroll">{table(head, rows)}</div>'
 
     def _scene(self, scene):

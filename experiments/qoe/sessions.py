@@ -12,9 +12,11 @@ import numpy
 from . import study
 from .scene import FLOW
 
+# Of live sessions; of the others there is no latency, and what they miss is what stalls.
+LIVE = ("latency_s", "latency_p95_s", "skipped_s", "missed_s")
 # Columns of sessions.csv after scene, seed, viewer and arm. Those marked in `BETTER` are better when they are higher.
 METRICS = ("qoe_lin", "stall_s", "stalls", "startup_s", "bitrate_mbps", "switches", "top_share", "chunk_p50_s", "chunk_p95_s",
-           "chunk_p99_s", "buffer_s", "metered_mb", "all_mb", "copied_mb", "delivered_mb", "wasted_mb", "played_s")
+           "chunk_p99_s", "buffer_s", "metered_mb", "all_mb", "copied_mb", "delivered_mb", "wasted_mb", "played_s", *LIVE)
 BETTER = {"qoe_lin": 1, "bitrate_mbps": 1, "top_share": 1, "buffer_s": 1, "delivered_mb": 1, "played_s": 1}
 
 
@@ -95,7 +97,9 @@ def _values(metrics, chunks, scene):
         "metered_mb": get(f"path.{scene.metered}.sent_bytes") / 1e6,
         "all_mb": sum(get(f"path.{path}.sent_bytes") for path in scene.paths) / 1e6,
         "copied_mb": get("copied_bytes") / 1e6, "delivered_mb": get("delivered_bytes") / 1e6,
-        "wasted_mb": get("wasted_bytes") / 1e6, "played_s": get("played_s")}
+        "wasted_mb": get("wasted_bytes") / 1e6, "played_s": get("played_s"),
+        "latency_s": get("latency_mean_ms", float("nan")) / 1e3, "latency_p95_s": get("latency_p95_ms", float("nan")) / 1e3,
+        "skipped_s": get("skipped_ms") / 1e3, "missed_s": (get("stall_ms") + get("skipped_ms")) / 1e3}
     # As many digits as the tables show, so that a table says all that verdicts go by.
     return {name: round(float(values[name]), 6) for name in METRICS}
 
@@ -104,8 +108,10 @@ def _lost(viewer, content):
     """Of a session that failed: all of the media is waited for, and none is seen."""
     length, segment = (float(text.split()[0]) for text in (viewer.dash["length"], viewer.dash.get("segment", content["segment"])))
     top_mbps = float(content["video"][-1].split()[0]) / 1e6
-    return dict.fromkeys(METRICS, 0.0) | {"qoe_lin": -top_mbps * segment, "stall_s": length, "stalls": 1.0} | dict.fromkeys(
-        ("startup_s", "chunk_p50_s", "chunk_p95_s", "chunk_p99_s"), float("nan"))
+    latency = length if viewer.dash.get("live") else float("nan")
+    return dict.fromkeys(METRICS, 0.0) | {"qoe_lin": -top_mbps * segment, "stall_s": length, "stalls": 1.0, "missed_s": length} \
+        | dict.fromkeys(("latency_s", "latency_p95_s"), latency) \
+        | dict.fromkeys(("startup_s", "chunk_p50_s", "chunk_p95_s", "chunk_p99_s"), float("nan"))
 
 
 def load(folder, scenes, plan):
@@ -133,11 +139,18 @@ def load(folder, scenes, plan):
     return found
 
 
+def live(row):
+    """The columns LIVE of a row that may not have them."""
+    return {name: float(row.get(name, "nan")) for name in ("latency_s", "latency_p95_s")} | {
+        "skipped_s": float(row.get("skipped_s", 0)), "missed_s": float(row.get("missed_s", row["stall_s"]))}
+
+
 def read(file):
-    """Rows of a table as `tables.py` writes it."""
+    """Rows of a table as `tables.py` writes it; one that knows nothing of live sessions has none."""
     try:
         with open(file, newline="", encoding="utf-8") as lines:
             return [Row(row["scene"], int(row["seed"]), row["viewer"], row["arm"],
-                        {name: float(row[name]) for name in METRICS}) for row in csv.DictReader(lines)]
+                        {name: float(row[name]) for name in METRICS if name not in LIVE} | live(row))
+                    for row in csv.DictReader(lines)]
     except (KeyError, ValueError, OSError) as e:
         raise ResultError(f"{file}: {e}; its columns are scene, seed, viewer, arm, {', '.join(METRICS)}") from e

@@ -29,6 +29,23 @@ def of_scene(sessions, scene, viewer, way, metric):
     return sessions.values(scene, viewer, arm, metric)
 
 
+@dataclass(frozen=True)
+class ToldLive:
+    """Of a way, over all scenes of one live viewer."""
+    misses: spread.Interval  # s in an hour
+    latency_s: spread.Interval
+    mbps: spread.Interval
+
+
+def tell_live(sessions, scenes, viewer, way, confidence=0.95):
+    """The same of a live viewer."""
+    def over(metric, scale=1):
+        rows = numpy.array([of_scene(sessions, scene.name, viewer.name, way, metric) for scene in scenes])
+        return spread.interval(scale * rows.mean(axis=0), confidence)
+
+    return ToldLive(over("missed_s", 1 / viewer.hours), over("latency_s"), over("bitrate_mbps"))
+
+
 def tell(sessions, scenes, viewer, way, hours, confidence=0.95):
     """`hours` is the length of what the viewer watches. Means over the scenes, drawn by seed."""
     def over(metric, change=lambda values: values):
@@ -41,6 +58,18 @@ def tell(sessions, scenes, viewer, way, hours, confidence=0.95):
     return Told(over("stall_s", lambda stalls: stalls / hours), over("bitrate_mbps"),
                 over("stalls", lambda stalls: (stalls == 0).astype(float)), mean("metered_mb") / hours,
                 mean("copied_mb") / mean("delivered_mb"))
+
+
+def _live_sentence(sessions, scenes, viewers):
+    parts = []
+    for viewer in viewers:
+        told = {way: tell_live(sessions, scenes, viewer, way) for way in ("first", "better", "migration", "ecf")}
+        target_s = float(viewer.dash["target_latency"].split()[0])
+        misses = ", ".join(f"{told[way].misses.value:.{1 if way == 'ecf' else 0}f}" for way in told)
+        parts.append(f"{misses} seconds in an hour of what is to be seen {target_s:g} seconds after it happens, which is "
+                     f"{told['ecf'].latency_s.value:.2f} with both and {told['better'].latency_s.value:.2f} over the better one")
+    return ("Who watches live misses, over the usual network, the better one, with changing, and with both at once, "
+            f"{'; '.join(parts)}.")
 
 
 def sentences(sessions, scenes, plan):
@@ -65,11 +94,14 @@ def sentences(sessions, scenes, plan):
     n = sum(len(sessions.values(scene.name, clip.name, "ecf", "stall_s")) for scene in scenes)
     shown = f"{films['ecf'].mbps.value:.1f} Mbit/s, {films['better'].mbps.value:.1f} over the better network alone, and " \
             f"{films['migration'].mbps.value:.1f} with changing"
-    other = next((viewer for viewer in plan.viewers[2:] if (viewer.name, "ecf") in sessions.cases()), None)
+    other = next((viewer for viewer in plan.viewers[2:] if (viewer.name, "ecf") in sessions.cases() and not viewer.dash.get("live")), None)
     more = ""
     if other:
         rates = [tell(sessions, scenes, other.name, way, other.hours).mbps.value for way in ("ecf", "better", "migration")]
         more = f" ({other.label}: {rates[0]:.1f}, {rates[1]:.1f} and {rates[2]:.1f})"
+    live = [viewer for viewer in plan.viewers if viewer.dash.get("live") and (viewer.name, "ecf") in sessions.cases()]
+    if live:
+        lines.append(_live_sentence(sessions, scenes, live))
     lines += [
         f"Films have up to half a minute in the buffer, and stop over the usual network ({films['first'].waits.value:.0f} seconds in "
         f"an hour) but hardly over any other way. What they gain is the picture: {shown}{more}.",

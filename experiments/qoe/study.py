@@ -14,6 +14,7 @@ class Viewer:
     label: str
     dash: dict
     full: bool = False
+    arms: tuple = ()  # the only ones over which it is played; () for no such limit
 
     @property
     def hours(self):
@@ -78,7 +79,7 @@ def load(full, file=FILE, seeds=None):
     viewers = [viewer for viewer in viewers if full or not viewer.full]
     arms = [arm for arm in every if not arm.emulated and (full or not arm.full)]
     sessions = [Session(viewer, arm) for viewer in viewers for arm in arms
-                if not arm.full or viewer.name in data["design"]["every_arm"]]
+                if (not arm.full or viewer.name in data["design"]["every_arm"]) and (not viewer.arms or arm.name in viewer.arms)]
     return Study(content=data["content"], seeds=tuple(seeds or data["seeds"]["full" if full else "reduced"]), viewers=tuple(viewers),
                  arms=tuple(arms), absent=tuple(arm for arm in every if arm.emulated), goals=data["goals"],
                  sessions=tuple(sessions))

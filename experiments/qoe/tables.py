@@ -36,6 +36,8 @@ def _summary(sessions, confidence):
     for scene, viewer, arm in sorted({(row.scene, row.viewer, row.arm) for row in sessions.rows}):
         for metric in METRICS:
             values = sessions.values(scene, viewer, arm, metric)
+            if numpy.isnan(values).all():
+                continue
             whole = spread.interval(values, confidence)
             yield (scene, viewer, arm, metric, whole.n, *(f"{x:.6g}" for x in (whole.value, whole.low, whole.high)),
                    *(f"{x:.6g}" for x in numpy.percentile(values, QUANTILES)))

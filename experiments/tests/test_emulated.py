@@ -1,4 +1,7 @@
+import dataclasses
 import json
+import re
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +18,8 @@ def report(stall_ms=1500.0, local="10.1.0.1"):
     segments = [{"start_ms": 2000.0 * i, "end_ms": 2000.0 * i + 100 * (i + 1), "bytes": 1000} for i in range(10)]
     return {"segments": segments, "stall_ms": stall_ms, "stalls": 2, "startup_ms": 300.0, "mean_bitrate_bps": 5e6, "switches": 1,
             "qoe": {"qoe_lin": {"per_segment": 3.5}, "top_level_fraction": 0.25, "buffer_ms": {"p50": 4000.0}, "wasted_bytes": 7},
-            "received": {"wifi": 1_000_000, "lte": 500_000}, "controller": "bbr", "late_p99_ms": 0.2}
+            "received": {"wifi": 1_000_000, "lte": 500_000}, "controller": "bbr", "late_p99_ms": 0.2,
+            "server_cpu_s": 0.05}
 
 
 @pytest.mark.parametrize("name", emulated.SCENES)
@@ -41,13 +45,31 @@ def test_what_links_here_cannot_do_is_refused():
 
 
 def test_content_is_the_studys(tmp_path):
-    session.make_content(tmp_path, PLAN.content, "4 s")
+    short = dataclasses.replace(PLAN.viewer("clip"), dash={"length": "4 s"})
+    session.make_content(tmp_path, PLAN.content, short)
     rates = [int(rate.split()[0]) for rate in PLAN.content["video"]]
     for rate in rates:
         assert [(tmp_path / f"{rate}-{n}.m4s").stat().st_size for n in (1, 2)] == [round(rate / 4)] * 2
     assert not (tmp_path / f"{rates[0]}-3.m4s").exists()
     mpd = (tmp_path / session.MPD).read_text()
     assert 'mediaPresentationDuration="PT4S"' in mpd and mpd.count("<Representation ") == len(rates)
+
+
+def test_live_content_began_a_minute_ago(tmp_path):
+    viewer = PLAN.viewer("live")
+    session.make_content(tmp_path, PLAN.content, viewer)
+    assert len(list(tmp_path.glob("254320-*.m4s"))) == 30 + 30 and not (tmp_path / session.MPD).exists()
+    session._begin_live(tmp_path / "a.mpd", PLAN.content, viewer)
+    mpd = (tmp_path / "a.mpd").read_text()
+    start = datetime.fromisoformat(re.search(r'availabilityStartTime="(.*?)"', mpd)[1])
+    assert 60 <= (datetime.now(UTC) - start).total_seconds() < 70
+    assert 'type="dynamic" ' in mpd and 'mediaPresentationDuration="PT120S"' in mpd
+
+
+def test_a_live_row_says_what_was_missed_and_how_late_it_was():
+    data = report() | {"latency": {"mean_ms": 6100.0, "p95_ms": 7000.0}, "skipped_ms": 2000.0}
+    row = session.row_of(data, scene.load("walk-out"), 3, PLAN.viewer("live"), "mptcp", PLAN.content)
+    assert [row.values[name] for name in session.sessions.LIVE] == [6.1, 7.0, 2.0, 3.5]
 
 
 def test_a_row_has_what_those_of_virtual_time_have():
@@ -74,7 +96,9 @@ def test_the_table_counts_and_compares(tmp_path, capsys):
                 (out / "session.json").write_text(json.dumps(data | {"received": dict.fromkeys(scene.load(name).paths, 1)}))
     assert emulated.table(arguments) == 0
     said = capsys.readouterr().out
-    assert "stall time / MPTCP's: 0.20 (goal: <= 0.5)" in said
+    assert "missed time / MPTCP's: 0.20 (goal: <= 0.5;" in said
+    # 0.05 s for a minute.
+    assert "for an hour of media: h3-multipath 3.00 s, mptcp 3.00 s" in said
     [line] = [line for line in said.splitlines() if line.startswith("all       h3-multipath")]
     assert line.split()[2:6] == ["4", "2", "0.40", "2.0"]
     # A session for which the machine had no time does not count.

@@ -78,7 +78,10 @@ def test_the_study_has_what_its_goals_are_judged_by():
     for full in (False, True):
         plan = study.load(full)
         assert set(plan.goals["judged"]) <= {arm.name for arm in plan.arms}
-        assert set(plan.goals["viewers"]) <= {viewer.name for viewer in plan.viewers}
+        assert set(plan.goals["viewers"] + plan.goals["live"]["viewers"]) <= {viewer.name for viewer in plan.viewers}
+        assert {viewer.name for viewer in plan.viewers if viewer.dash.get("live")} == set(plan.goals["live"]["viewers"])
+        for viewer in plan.viewers:
+            assert {"first", "second", *plan.goals["judged"]} <= {session.arm.name for session in plan.sessions if session.viewer == viewer}
         assert {arm.name for arm in plan.absent} == {"tcp", "mptcp"}
         # Seeds that decide are others than those that were tried.
         assert max(plan.seeds) < 101
@@ -128,11 +131,11 @@ def test_the_bound_is_the_time_of_both_rates():
     assert both.time_s(11, 2 * mbit) == pytest.approx(3 + 0.02)
 
 
-def rows(by_arm, metric="stall_s", scenes=("train",), chunks=()):
+def rows(by_arm, metric="stall_s", scenes=("train",), chunks=(), watching=("film", "clip")):
     """Sessions with the given values of a metric for each seed; the rest is as in a session without trouble."""
     base = dict.fromkeys(sessions.METRICS, 0.0) | {"qoe_lin": 5.0, "delivered_mb": 100.0, "all_mb": 110.0, "bitrate_mbps": 5.0}
     return [sessions.Row(one, seed, viewer, arm, base | {metric: value}, chunks or ((0.0, 1.0 + value, 1000),))
-            for one in scenes for viewer in ("film", "clip") for arm, values in by_arm.items()
+            for one in scenes for viewer in watching for arm, values in by_arm.items()
             for seed, value in enumerate(values, 1)]
 
 
@@ -161,6 +164,17 @@ def test_worse_is_what_is_worse_with_its_whole_interval():
     assert not verdict.met
 
 
+def test_live_is_judged_by_what_is_missed_and_how_late_it_is():
+    live = ("live", "low-latency")
+    found = rows({"first": [9, 9], "second": [4, 6], "ecf": [0, 0.4]}, "missed_s", watching=live)
+    [verdict] = judged(found, "live_missed_ratio")
+    assert verdict.value.value == pytest.approx(0.04) and verdict.met and len(verdict.parts) == 2
+    assert judged(found, "stall_ratio") == [] and judged(rows({"first": [1], "second": [1], "ecf": [0]}), "live_never_worse") == []
+    assert judged(found, "live_never_worse")[0].met
+    [verdict] = judged(rows({"first": [6, 6], "second": [7, 7], "ecf": [6.1, 6.2]}, "latency_s", watching=live), "live_never_worse")
+    assert verdict.value.value == 2 and not verdict.met
+
+
 def test_handovers_copies_and_the_likes_of_xlink():
     found = rows({"first": [0, 9], "second": [0, 9], "ecf": [0, 2]}, "stalls")
     [verdict] = judged(found, "handover")
@@ -185,18 +199,20 @@ def test_one_viewer_in_one_scene_from_the_command_to_the_page(tmp_path, capsys, 
     small = study.Study(whole.content, (101,), tuple(study.Viewer(**{**vars(viewer), "dash": viewer.dash | {"length": "12 s"}})
                                                      for viewer in whole.viewers), whole.arms, whole.absent, whole.goals, ())
     small = study.Study(**{**vars(small), "sessions": tuple(study.Session(viewer, arm) for viewer in small.viewers
-                                                            for arm in small.arms)})
+                                                            for arm in small.arms if not viewer.arms or arm.name in viewer.arms)})
     monkeypatch.setattr(study, "load", lambda full, seeds=None: small)
     words = ["--scene", "train", "--out", str(tmp_path), "--picture", str(tmp_path / "picture.svg")]
     assert viewers.main(["run", "--mpq", str(MPQ), *words]) in (0, 1)
     said = capsys.readouterr()
-    assert "train-clip-101: 2 of 3" in said.err and "Who watches clips" in said.out
+    assert "train-clip-101: 2 of 5" in said.err and "Who watches clips" in said.out and "Who watches live" in said.out
     ElementTree.fromstring((tmp_path / "picture.svg").read_text())
     first = {name: (tmp_path / name).read_bytes() for name in ("index.html", "sessions.csv", "summary.csv", "goals.csv", "picture.svg")}
     page_text = first["index.html"].decode()
     assert "src=" not in page_text and "http" not in page_text.replace("experiments/", "")
     assert page_text.count("<svg") == 2 + 2 * 3 and "TCP, first path" in page_text
-    assert len(first["sessions.csv"].splitlines()) == 1 + 24
+    assert len(first["sessions.csv"].splitlines()) == 1 + 3 * 8 + 2 * 5
+    live = [row for row in sessions.read(tmp_path / "sessions.csv") if row.viewer == "low-latency"]
+    assert len(live) == 5 and all(2 < row.values["latency_s"] < 12 for row in live)
     # What is there is not run again, and the same sessions make the same bytes.
     assert viewers.main(["judge", *words]) in (0, 1)
     assert first == {name: (tmp_path / name).read_bytes() for name in first}
@@ -226,6 +242,14 @@ def test_the_picture_in_the_pages_is_drawn_from_the_figures_that_it_states():
     numbers = json.loads(re.search(r"<metadata>(.*?)</metadata>", shown)[1])
     assert list(numbers) == [scene.load(name).title for name in scene.names()]
     assert picture.svg(numbers) == shown, "`ci/qoe --picture` draws it again"
+
+
+def test_a_table_from_before_there_was_live_is_read(tmp_path):
+    file = tmp_path / "old.csv"
+    known = [name for name in sessions.METRICS if name not in sessions.LIVE]
+    file.write_text(f"scene,seed,viewer,arm,{','.join(known)}\nbus,1,clip,tcp,{','.join('3' for _ in known)}\n")
+    [row] = sessions.read(file)
+    assert row.values["missed_s"] == 3 and row.values["skipped_s"] == 0 and numpy.isnan(row.values["latency_s"])
 
 
 def test_what_is_not_there_is_said(tmp_path, capsys):
