@@ -17,7 +17,8 @@ mod table;
 use std::fmt::Debug;
 use std::time::Duration;
 
-pub use self::abandon::{should_abandon, Download};
+pub(crate) use self::abandon::Pace;
+pub use self::abandon::{should_abandon, Abandon, Download};
 pub use self::rate::rate_level;
 pub use self::table::{by_name, choose, Choice, Entry, InvalidChoice, RULES};
 
@@ -85,9 +86,9 @@ pub trait Rule: Debug + Send {
     /// Playback stood for want of video; before the segment that ended that.
     fn on_stall(&mut self) {}
 
-    /// Whether a download that falls behind may be given up for a lower level.
-    fn may_abandon(&self) -> bool {
-        false
+    /// Which downloads that fall behind are given up for a lower level.
+    fn abandons(&self) -> Abandon {
+        Abandon::Never
     }
 }
 

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use mpq_cmcd::{Cmcd, Object};
 use url::Url;
 
-use crate::abr::{should_abandon, Arrival, Decision, Download, Rule, Situation};
+use crate::abr::{should_abandon, Abandon, Arrival, Decision, Download, Pace, Rule, Situation};
 use crate::buffer::{Buffer, State};
 use crate::isobmff::{check_start, CHECKED_BYTES};
 use crate::live::Edge;
@@ -260,6 +260,7 @@ struct Pending {
     /// What the connection had carried until then.
     carried: Carried,
     received_bytes: u64,
+    pace: Pace,
     /// Whether something of the response came.
     has_begun: bool,
     /// Chunks of a segment under way that are in the buffer.
@@ -919,6 +920,7 @@ impl Player {
             sent_at: now,
             carried: self.throughput.carried(),
             received_bytes: 0,
+            pace: Pace::new(now),
             has_begun: false,
             chunks: 0,
             paused_until: None,
@@ -1003,19 +1005,22 @@ impl Player {
         };
         let is_candidate = track.kind == MediaKind::Video
             && matches!(pending.fetch.what, What::Segment(_))
-            && self.rule.may_abandon()
+            && self.rule.abandons() != Abandon::Never
             && !self.is_being_made(track, now);
         if !is_candidate {
             return Ok(Progress::Continue);
         }
-        let instead = should_abandon(&Download {
+        let download = Download {
             ladder_bps: &self.ladder(track),
             level,
             segment: self.segment_length(track),
             elapsed: now.saturating_sub(pending.sent_at),
             received_bytes,
             total_bytes,
-        });
+            lately_bps: pending.pace.bps(now, received_bytes),
+            buffer: self.buffer.level(),
+        };
+        let instead = should_abandon(self.rule.abandons(), &download);
         let Some(instead) = instead else {
             return Ok(Progress::Continue);
         };
@@ -1407,6 +1412,7 @@ impl Player {
                 self.throughput.on_begin(now, new);
             }
             pending.received_bytes += new;
+            pending.pace.on_bytes(now, pending.received_bytes);
             self.received_bytes += new;
             self.throughput.on_bytes(new);
         }

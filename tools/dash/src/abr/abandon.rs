@@ -10,6 +10,20 @@ const GRACE: Duration = Duration::from_millis(500);
 /// Projected time, as a multiple of the segment's length, above which a download is given up.
 const MOST_SEGMENTS: f64 = 1.8;
 
+/// Marks of a pace are this far apart.
+const MARK: Duration = Duration::from_millis(1000);
+
+/// Which downloads are given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Abandon {
+    /// None.
+    Never,
+    /// Those that take too long for their segment, as dash.js does.
+    Slow,
+    /// Those that would come when the buffer has run out.
+    Late,
+}
+
 /// A download in progress.
 #[derive(Debug, Clone, Copy)]
 pub struct Download<'a> {
@@ -25,26 +39,72 @@ pub struct Download<'a> {
     pub received_bytes: u64,
     /// Size of the body.
     pub total_bytes: u64,
+    /// Received lately, bit/s.
+    pub lately_bps: f64,
+    /// Media in the buffer.
+    pub buffer: Duration,
 }
 
 /// The lower level to fetch instead, if the download should be given up.
 ///
-/// It should if it has run for 500 ms, is projected to take more than 1.8 times the segment's
-/// length, and a segment that its rate can sustain is smaller than what is still missing.
-pub fn should_abandon(download: &Download<'_>) -> Option<usize> {
+/// It should if it has run for 500 ms and a segment that its rate can sustain is smaller than what is still missing, and
+/// - with [`Abandon::Slow`] the whole of it is projected to take more than 1.8 times the segment's length, at the rate since
+///   the request;
+/// - with [`Abandon::Late`] what is missing is projected to take longer than the buffer lasts, at the rate of lately.
+pub fn should_abandon(which: Abandon, download: &Download<'_>) -> Option<usize> {
     if download.elapsed < GRACE || download.received_bytes == 0 {
         return None;
     }
-    let bps = download.received_bytes as f64 * 8.0 / download.elapsed.as_secs_f64();
-    let projected_s = download.total_bytes as f64 * 8.0 / bps;
+    let missing = download.total_bytes.saturating_sub(download.received_bytes) as f64;
+    let since_request = download.received_bytes as f64 * 8.0 / download.elapsed.as_secs_f64();
     let segment_s = download.segment.as_secs_f64();
-    if projected_s <= MOST_SEGMENTS * segment_s {
+    let (bps, is_behind) = match which {
+        Abandon::Never => return None,
+        Abandon::Slow => {
+            let projected_s = download.total_bytes as f64 * 8.0 / since_request;
+            (since_request, projected_s > MOST_SEGMENTS * segment_s)
+        }
+        Abandon::Late => {
+            let bps = download.lately_bps;
+            (bps, missing * 8.0 > bps * download.buffer.as_secs_f64())
+        }
+    };
+    if !is_behind {
         return None;
     }
     let level = rate_level(download.ladder_bps, SAFETY.default * bps);
-    let missing = download.total_bytes.saturating_sub(download.received_bytes) as f64;
     let instead = download.ladder_bps[level] as f64 * segment_s / 8.0;
     (level < download.level && missing > instead).then_some(level)
+}
+
+/// How fast a download was in its last one or two seconds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    /// Time and bytes received by then, the older one first.
+    marks: [(Duration, u64); 2],
+}
+
+impl Pace {
+    /// Of a request that is sent now.
+    pub(crate) fn new(now: Duration) -> Pace {
+        Pace {
+            marks: [(now, 0); 2],
+        }
+    }
+
+    /// So many bytes have come.
+    pub(crate) fn on_bytes(&mut self, now: Duration, received_bytes: u64) {
+        if now >= self.marks[1].0 + MARK {
+            self.marks = [self.marks[1], (now, received_bytes)];
+        }
+    }
+
+    /// With so many received by now, bit/s.
+    pub(crate) fn bps(&self, now: Duration, received_bytes: u64) -> f64 {
+        let (at, bytes) = self.marks[0];
+        let bits = received_bytes.saturating_sub(bytes) as f64 * 8.0;
+        bits / now.saturating_sub(at).as_secs_f64().max(1e-3)
+    }
 }
 
 #[cfg(test)]
@@ -60,6 +120,8 @@ mod tests {
             segment: Duration::from_secs(2),
             elapsed: Duration::from_millis(elapsed_ms),
             received_bytes,
+            lately_bps: 1e6,
+            buffer: Duration::from_secs(6),
             total_bytes: 1_000_000,
         }
     }
@@ -67,20 +129,73 @@ mod tests {
     #[test]
     fn verdicts_by_hand() {
         // 100 kB in 1 s: 0.8 Mbit/s, 10 s projected. Lowest level: 250 kB, 900 kB missing.
-        assert_eq!(should_abandon(&download(1_000, 100_000)), Some(0));
+        assert_eq!(
+            should_abandon(Abandon::Slow, &download(1_000, 100_000)),
+            Some(0)
+        );
         // Too early.
-        assert_eq!(should_abandon(&download(499, 1_000)), None);
+        assert_eq!(should_abandon(Abandon::Slow, &download(499, 1_000)), None);
         // 300 kB in 1 s: 3.33 s projected, below 3.6 s.
-        assert_eq!(should_abandon(&download(1_000, 300_000)), None);
+        assert_eq!(
+            should_abandon(Abandon::Slow, &download(1_000, 300_000)),
+            None
+        );
         // 270 kB in 1 s: 2.16 Mbit/s, 3.7 s projected; 0.9 of it affords 1 Mbit/s.
-        assert_eq!(should_abandon(&download(1_000, 270_000)), Some(0));
+        assert_eq!(
+            should_abandon(Abandon::Slow, &download(1_000, 270_000)),
+            Some(0)
+        );
         // 800 kB in 4 s: 5 s projected, but 200 kB missing are less than 250 kB.
-        assert_eq!(should_abandon(&download(4_000, 800_000)), None);
+        assert_eq!(
+            should_abandon(Abandon::Slow, &download(4_000, 800_000)),
+            None
+        );
         // Nothing lower than the lowest.
         let lowest = Download {
             level: 0,
             ..download(1_000, 100_000)
         };
-        assert_eq!(should_abandon(&lowest), None);
+        assert_eq!(should_abandon(Abandon::Slow, &lowest), None);
+    }
+    #[test]
+    fn late_is_what_the_buffer_does_not_outlast() {
+        let late = |lately_bps, buffer_ms| {
+            let download = Download {
+                lately_bps,
+                buffer: Duration::from_millis(buffer_ms),
+                ..download(1_000, 400_000)
+            };
+            should_abandon(Abandon::Late, &download)
+        };
+        // 600 kB missing at 1 Mbit/s: 4.8 s; 0.9 Mbit/s afford the lowest level, 250 kB.
+        assert_eq!(late(1e6, 4_800), None);
+        assert_eq!(late(1e6, 4_799), Some(0));
+        // 2.4 s at 2 Mbit/s, which afford no more than 1.8; 1.6 s at 3, which afford 2 Mbit/s, 500 kB.
+        assert_eq!((late(2e6, 2_399), late(3e6, 1_599)), (Some(0), Some(1)));
+        // Nothing came lately.
+        assert_eq!(late(0.0, 10_000), Some(0));
+        // Too early, or of nothing is known how fast it is.
+        assert_eq!(should_abandon(Abandon::Late, &download(499, 1_000)), None);
+        assert_eq!(should_abandon(Abandon::Late, &download(1_000, 0)), None);
+        assert_eq!(
+            should_abandon(Abandon::Never, &download(1_000, 1_000)),
+            None
+        );
+    }
+
+    #[test]
+    fn a_pace_is_of_two_seconds_at_most() {
+        let ms = Duration::from_millis;
+        let mut pace = Pace::new(ms(10_000));
+        // 100 kB in 0.4 s.
+        pace.on_bytes(ms(10_400), 100_000);
+        assert_eq!(pace.bps(ms(10_400), 100_000), 2e6);
+        // Marks at 11 and 12 s: from 11 s on.
+        pace.on_bytes(ms(11_000), 125_000);
+        assert_eq!(pace.bps(ms(11_600), 200_000), 200_000.0 * 8.0 / 1.6);
+        pace.on_bytes(ms(12_000), 225_000);
+        assert_eq!(pace.bps(ms(12_200), 275_000), 150_000.0 * 8.0 / 1.2);
+        pace.on_bytes(ms(13_000), 300_000);
+        assert_eq!(pace.bps(ms(13_000), 300_000), 75_000.0 * 8.0 / 1.0);
     }
 }

@@ -20,7 +20,7 @@
 use mpq_decision::params::{Param, Settings};
 
 use super::rate::SAFETY;
-use super::table::{Entry, ABANDON};
+use super::table::{Entry, ABANDON_LATE};
 use super::{rate_level, Arrival, Decision, Rule, Situation};
 
 /// The entry in [`RULES`](super::RULES).
@@ -61,7 +61,7 @@ pub const ENTRY: Entry = Entry {
             "buffer from which learning replaces the throughput rule; dash.js has 1.5 s",
         ),
         SAFETY,
-        ABANDON,
+        ABANDON_LATE,
     ],
     new: |settings| Box::new(L2a::new(settings)),
 };

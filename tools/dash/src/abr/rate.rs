@@ -2,7 +2,7 @@
 
 use mpq_decision::params::Param;
 
-use super::table::{Entry, ABANDON};
+use super::table::{Entry, ABANDON_LATE};
 use super::{Decision, Rule, Situation};
 
 /// The entry in [`RULES`](super::RULES).
@@ -19,7 +19,7 @@ pub const ENTRY: Entry = Entry {
     deviations: &[
         "the throughput is that of the connection, audio and video and all paths together",
     ],
-    params: &[SAFETY, ABANDON],
+    params: &[SAFETY, ABANDON_LATE],
     new: |settings| {
         Box::new(Rate {
             safety: settings.get("safety"),

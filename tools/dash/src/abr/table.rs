@@ -2,7 +2,9 @@
 
 use mpq_decision::params::{self, Listed, Param, Settings};
 
-use super::{bba0, bola, dynamic, fixed, l2a, mpc, rate, Arrival, Decision, Rule, Situation};
+use super::{
+    bba0, bola, dynamic, fixed, l2a, mpc, rate, Abandon, Arrival, Decision, Rule, Situation,
+};
 
 pub use mpq_decision::params::InvalidChoice;
 
@@ -69,12 +71,18 @@ pub type Choice = params::Choice<Entry>;
 /// [`should_abandon`](super::should_abandon). A parameter of every rule that has levels to choose.
 pub(super) const ABANDON: Param = Param::choice(
     "abandon",
-    &["off", "on"],
-    "give up a segment that comes too slowly, for a lower level (dash.js AbandonRequestsRule)",
+    &["off", "on", "late"],
+    "give up a segment that comes too slowly, for a lower level: on as dash.js (AbandonRequestsRule), late only where the buffer \
+     would run out",
 );
 
 /// The same where it is done unless told otherwise.
-pub(super) const ABANDON_ON: Param = Param::choice("abandon", &["on", "off"], ABANDON.about);
+pub(super) const ABANDON_ON: Param =
+    Param::choice("abandon", &["on", "off", "late"], ABANDON.about);
+
+/// The same where it is done only for what would come too late, unless told otherwise.
+pub(super) const ABANDON_LATE: Param =
+    Param::choice("abandon", &["late", "on", "off"], ABANDON.about);
 
 /// Reads a choice: `NAME`, `NAME:KEY=VALUE,...`, and `fixed:LEVEL`.
 ///
@@ -98,17 +106,20 @@ pub fn by_name(text: &str) -> Result<Box<dyn Rule>, InvalidChoice> {
     let choice = choose(text)?;
     let settings = choice.settings();
     let rule = (choice.entry().new)(settings);
-    Ok(
-        match settings.has(ABANDON.name) && settings.word(ABANDON.name) == "on" {
-            true => Box::new(Abandoning(rule)),
-            false => rule,
-        },
-    )
+    let word = match settings.has(ABANDON.name) {
+        true => settings.word(ABANDON.name),
+        false => "off",
+    };
+    Ok(match word {
+        "on" => Box::new(Abandoning(rule, Abandon::Slow)),
+        "late" => Box::new(Abandoning(rule, Abandon::Late)),
+        _ => rule,
+    })
 }
 
 /// A rule that lets go of what comes too slowly.
 #[derive(Debug)]
-struct Abandoning(Box<dyn Rule>);
+struct Abandoning(Box<dyn Rule>, Abandon);
 
 impl Rule for Abandoning {
     fn decide(&mut self, situation: &Situation<'_>) -> Decision {
@@ -123,8 +134,8 @@ impl Rule for Abandoning {
         self.0.on_stall();
     }
 
-    fn may_abandon(&self) -> bool {
-        true
+    fn abandons(&self) -> Abandon {
+        self.1
     }
 }
 
@@ -167,15 +178,19 @@ mod tests {
 
     #[test]
     fn abandonment_is_a_parameter() {
-        for (text, may) in [
-            ("rate", false),
-            ("rate:abandon=on", true),
-            ("mpc:horizon=3,abandon=on", true),
-            ("dynamic", true),
-            ("dynamic:abandon=off", false),
-            ("fixed:0", false),
+        for (text, which) in [
+            ("rate", Abandon::Late),
+            ("rate:abandon=off", Abandon::Never),
+            ("rate:abandon=on", Abandon::Slow),
+            ("mpc:horizon=3,abandon=on", Abandon::Slow),
+            ("l2a", Abandon::Late),
+            ("bola", Abandon::Never),
+            ("dynamic", Abandon::Slow),
+            ("dynamic:abandon=off", Abandon::Never),
+            ("dynamic:abandon=late", Abandon::Late),
+            ("fixed:0", Abandon::Never),
         ] {
-            assert_eq!(by_name(text).unwrap().may_abandon(), may, "{text}");
+            assert_eq!(by_name(text).unwrap().abandons(), which, "{text}");
         }
     }
 
@@ -193,7 +208,7 @@ mod tests {
             ("rate:safety=2", "safety=0.9 (0.1 to 1)"),
             ("mpc:horizon=0", "horizon=5 (1 to 8)"),
             ("mpc:horizon=2.5", "horizon=5 (1 to 8)"),
-            ("bola:abandon=maybe", "abandon=off (or on)"),
+            ("bola:abandon=maybe", "abandon=off (or on, late)"),
             ("bola:target=20", "target=18s"),
         ] {
             let error = by_name(text).unwrap_err().to_string();
