@@ -202,9 +202,14 @@ fn a_segment_that_comes_too_slowly_is_given_up() {
         assert_adds_up(&outcome, 60.0);
         outcome
     };
-    let (dynamic, rate) = (run("dynamic"), run("rate"));
-    assert!(metric(&dynamic, "wasted_bytes") > 0.0);
-    assert_eq!(metric(&rate, "wasted_bytes"), 0.0);
+    for (abr, gives_up) in [
+        ("dynamic", true),
+        ("rate", true),
+        ("rate:abandon=off", false),
+    ] {
+        let wasted = metric(&run(abr), "wasted_bytes");
+        assert_eq!(wasted > 0.0, gives_up, "{abr}: {wasted}");
+    }
 }
 
 #[test]
