@@ -432,18 +432,25 @@ fn a_path_that_waits_for_its_next_probe_is_asked_at_once_when_no_other_is_left()
 
 #[test]
 fn probes_of_a_long_path_leave_each_other_time_for_an_answer() {
-    // RTT 600, 4 var 40: P = 665, more than 250.
-    let mut scene = Scene::new(&[(600, 10.0)]);
-    scene.send(0);
-    scene
-        .monitor
-        .on_link_down(scene.at(0), &mut scene.paths, PathId(0));
-    scene.collect();
-    scene.run_to(4000);
-    let probed =
-        |(at, _, action): &(u32, u64, Action)| (*action == Action::ProbeNow).then_some(*at);
-    let times: Vec<u32> = scene.log.iter().filter_map(probed).collect();
-    assert_eq!(times, [0, 665, 1330, 1995, 2660, 3325, 3990]);
+    // RTT, 4 var and so P: 60, 10, 95, of which 5 are 475; 600, 40, 665, of which 5 are more than 1000; 1200, 40, 1265.
+    let cases = [
+        (60, 2.5, [0, 95, 285, 665, 1140, 1615]),
+        (600, 10.0, [0, 665, 1665, 2665, 3665, 4665]),
+        (1200, 10.0, [0, 1265, 2530, 3795, 5060, 6325]),
+    ];
+    for (rtt_ms, var_ms, expected) in cases {
+        let mut scene = Scene::new(&[(rtt_ms, var_ms)]);
+        scene.send(0);
+        scene
+            .monitor
+            .on_link_down(scene.at(0), &mut scene.paths, PathId(0));
+        scene.collect();
+        scene.run_to(8000);
+        let probed =
+            |(at, _, action): &(u32, u64, Action)| (*action == Action::ProbeNow).then_some(*at);
+        let times: Vec<u32> = scene.log.iter().filter_map(probed).collect();
+        assert_eq!(times[..6], expected);
+    }
 }
 
 #[test]

@@ -72,8 +72,10 @@ pub struct Params {
     pub failing_ptos: u32,
     /// Bound of the probe interval on a failed path while another one is healthy.
     pub max_probe_interval: Duration,
-    /// The same while none is, or P if that is longer. It also holds for the last path, which is suspect
-    /// for as long as it is silent: nothing moves until one of them answers.
+    /// Bounds of the longest interval while none is, which is 5 P between them, and never less than P. It also
+    /// holds for the last path, which is suspect for as long as it is silent: nothing moves until one of them answers.
+    pub min_probe_interval_alone: Duration,
+    /// See [`Params::min_probe_interval_alone`].
     pub max_probe_interval_alone: Duration,
     /// The shortest time over which a returning path must answer probes.
     pub min_return: Duration,
@@ -99,7 +101,8 @@ impl Default for Params {
             hedge_bytes: 64 * 1024,
             failing_ptos: 2,
             max_probe_interval: Duration::from_secs(2),
-            max_probe_interval_alone: Duration::from_millis(250),
+            min_probe_interval_alone: Duration::from_millis(250),
+            max_probe_interval_alone: Duration::from_secs(1),
             min_return: Duration::from_millis(50),
             min_hold: Duration::from_millis(200),
             max_hold: Duration::from_secs(10),

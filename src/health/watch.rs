@@ -18,6 +18,10 @@ const CLOCKED_PACKETS: u64 = 4;
 /// Acked probes that a returning path must show.
 const RETURN_PROBES: u32 = 2;
 
+/// Between the probes of a path that is alone, in P: a probe arms the transport's timer anew, and of that the first three
+/// timeouts, of 1, 2 and 4 P, send data again, and find out what is too large.
+const ALONE_PTOS: u32 = 5;
+
 /// A failure longer than this many P makes the old RTT estimate worthless.
 const RTT_RESTART: u32 = 3;
 
@@ -71,7 +75,7 @@ pub(super) struct Watch {
     pub(super) next_probe: Option<Instant>,
     /// The probe interval that follows.
     probe_interval: Duration,
-    /// P when it was probed first: no shorter interval would tell an answer from the next one's.
+    /// P when it was probed first.
     probe_p: Duration,
     /// Probes sent and not answered; of a failed path, those that left while another one was healthy.
     pub(super) unanswered_probes: u32,
@@ -214,7 +218,12 @@ impl Watch {
     /// The longest pause between two probes. `alone` is whether no other path is healthy.
     fn max_probe_interval(&self, alone: bool, params: &Params) -> Duration {
         match alone {
-            true => params.max_probe_interval_alone.max(self.probe_p),
+            true => (ALONE_PTOS * self.probe_p)
+                .clamp(
+                    params.min_probe_interval_alone,
+                    params.max_probe_interval_alone,
+                )
+                .max(self.probe_p),
             false => params.max_probe_interval,
         }
     }
