@@ -72,7 +72,7 @@ def _seconds(text):
 
 def _count(viewer, content):
     """How many segments there are."""
-    made = MADE_SEGMENTS if viewer.dash.get("live") else 0
+    made = MADE_SEGMENTS if viewer.is_live else 0
     return made + round(_seconds(viewer.dash["length"]) / _seconds(content["segment"]))
 
 
@@ -89,7 +89,7 @@ def make_content(folder, content, viewer):
         for number in range(1, count + 1):
             with contextlib.suppress(FileExistsError):
                 (folder / f"{rate}-{number}.m4s").symlink_to(f"{rate}.m4s")
-    if not viewer.dash.get("live"):
+    if not viewer.is_live:
         (folder / MPD).write_text(_mpd(content, viewer, 'type="static"'), encoding="utf-8")
 
 
@@ -127,7 +127,7 @@ def play(one, seed, viewer, transport, content, programs, www, out):
     out.mkdir(parents=True, exist_ok=True)
     report = out / "play.json"
     report.unlink(missing_ok=True)
-    live = viewer.dash.get("live")
+    live = viewer.is_live
     mpd = f"{one.name}-{seed}-{transport}.mpd" if live else MPD
     rule = f"fixed:{one.clip}" if viewer.dash["abr"] == "fixed" else viewer.dash["abr"]
     with DisjointPaths(links, "wire", seed=seed, wire=programs["wire"], report=out) as net:

@@ -119,7 +119,7 @@ class Page:
             startup = float(numpy.nanmean([self.sessions.values(scene.name, viewer_name, arm_name, "startup_s")
                                            for scene in scenes]))
             viewer = self.plan.viewer(viewer_name)
-            live = story.tell_live(self.sessions, scenes, viewer, arm_name, self.confidence) if viewer.dash.get("live") else None
+            live = story.tell_live(self.sessions, scenes, viewer, arm_name, self.confidence) if viewer.is_live else None
             rows.append("".join(map(cell, (viewer_name, self.plan.arm(arm_name).words, qoe, told.waits,
                                            live.misses if live else "", live.latency_s if live else "",
                                            f"{100 * told.clean.value:.0f} %", f"{told.mbps.value:.2f}", f"{startup:.2f}",

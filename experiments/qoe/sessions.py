@@ -108,7 +108,7 @@ def _lost(viewer, content):
     """Of a session that failed: all of the media is waited for, and none is seen."""
     length, segment = (float(text.split()[0]) for text in (viewer.dash["length"], viewer.dash.get("segment", content["segment"])))
     top_mbps = float(content["video"][-1].split()[0]) / 1e6
-    latency = length if viewer.dash.get("live") else float("nan")
+    latency = length if viewer.is_live else float("nan")
     return dict.fromkeys(METRICS, 0.0) | {"qoe_lin": -top_mbps * segment, "stall_s": length, "stalls": 1.0, "missed_s": length} \
         | dict.fromkeys(("latency_s", "latency_p95_s"), latency) \
         | dict.fromkeys(("startup_s", "chunk_p50_s", "chunk_p95_s", "chunk_p99_s"), float("nan"))

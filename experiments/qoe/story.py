@@ -94,12 +94,12 @@ def sentences(sessions, scenes, plan):
     n = sum(len(sessions.values(scene.name, clip.name, "ecf", "stall_s")) for scene in scenes)
     shown = f"{films['ecf'].mbps.value:.1f} Mbit/s, {films['better'].mbps.value:.1f} over the better network alone, and " \
             f"{films['migration'].mbps.value:.1f} with changing"
-    other = next((viewer for viewer in plan.viewers[2:] if (viewer.name, "ecf") in sessions.cases() and not viewer.dash.get("live")), None)
+    other = next((viewer for viewer in plan.viewers[2:] if (viewer.name, "ecf") in sessions.cases() and not viewer.is_live), None)
     more = ""
     if other:
         rates = [tell(sessions, scenes, other.name, way, other.hours).mbps.value for way in ("ecf", "better", "migration")]
         more = f" ({other.label}: {rates[0]:.1f}, {rates[1]:.1f} and {rates[2]:.1f})"
-    live = [viewer for viewer in plan.viewers if viewer.dash.get("live") and (viewer.name, "ecf") in sessions.cases()]
+    live = [viewer for viewer in plan.viewers if viewer.is_live and (viewer.name, "ecf") in sessions.cases()]
     if live:
         lines.append(_live_sentence(sessions, scenes, live))
     lines += [

@@ -17,6 +17,10 @@ class Viewer:
     arms: tuple = ()  # the only ones over which it is played; () for no such limit
 
     @property
+    def is_live(self):
+        return self.dash.get("live", False)
+
+    @property
     def hours(self):
         """Length of what is watched."""
         return float(self.dash["length"].split()[0]) / 3600

@@ -79,7 +79,7 @@ def test_the_study_has_what_its_goals_are_judged_by():
         plan = study.load(full)
         assert set(plan.goals["judged"]) <= {arm.name for arm in plan.arms}
         assert set(plan.goals["viewers"] + plan.goals["live"]["viewers"]) <= {viewer.name for viewer in plan.viewers}
-        assert {viewer.name for viewer in plan.viewers if viewer.dash.get("live")} == set(plan.goals["live"]["viewers"])
+        assert {viewer.name for viewer in plan.viewers if viewer.is_live} == set(plan.goals["live"]["viewers"])
         for viewer in plan.viewers:
             assert {"first", "second", *plan.goals["judged"]} <= {session.arm.name for session in plan.sessions if session.viewer == viewer}
         assert {arm.name for arm in plan.absent} == {"tcp", "mptcp"}

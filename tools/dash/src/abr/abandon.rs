@@ -157,6 +157,7 @@ mod tests {
         };
         assert_eq!(should_abandon(Abandon::Slow, &lowest), None);
     }
+
     #[test]
     fn late_is_what_the_buffer_does_not_outlast() {
         let late = |lately_bps, buffer_ms| {
