@@ -464,8 +464,7 @@ fn netns_a_metered_link_stands_by() {
                     frames.is_some_and(|all| all.iter().any(|f| f["frame_type"] == "stream"));
                 let path_id = &data["header"]["path_id"];
                 by_wifi += (has_data && *path_id == wifi) as u32;
-                // Before it has heard that the path is a backup, the server cannot know.
-                let is_wrong = has_data && *path_id == metered && is_wifi_healthy && was_backup;
+                let is_wrong = has_data && *path_id == metered && is_wifi_healthy;
                 assert!(!is_wrong, "{event} while Wi-Fi works");
             }
             _ => (),
