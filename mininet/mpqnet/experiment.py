@@ -16,7 +16,7 @@ from .scenario import Link, ScenarioError
 # Keys of a link and a flow that have a meaning here; all others must be absent.
 _LINK_KEYS = {"name", "rate", "delay", "rtt", "queue", "loss", "schedule"}
 _FLOW_KEYS = {"name", "paths", "cc", "scheduler", "direction", "start", "start_spread", "stop", "count", "flow_control",
-              "hystart", "ack_detours", "size"}
+              "hystart", "ack_detours", "ack_frequency", "size"}
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class Flow:
     flow_control_bytes: int
     hystart: bool
     ack_detours: bool
+    ack_frequency: bool
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,7 @@ def _flows(table, duration_s, seed):
             flow_control_bytes=units.size_bytes(table["flow_control"]),
             hystart=table["hystart"],
             ack_detours=table.get("ack_detours", True),
+            ack_frequency=table.get("ack_frequency", False),
         )
 
 

@@ -71,7 +71,8 @@ class Trial:
         words = ["--cc", flow.cc, "--sched", flow.scheduler, "--idle-timeout", "60000", "--no-grease",
                  "--max-data", flow.flow_control_bytes, "--max-stream-data", flow.flow_control_bytes]
         words += [] if flow.hystart else ["--disable-hystart"]
-        return words + ([] if flow.ack_detours else ["--no-ack-detours"])
+        words += [] if flow.ack_detours else ["--no-ack-detours"]
+        return words + ([] if flow.ack_frequency else ["--no-ack-frequency"])
 
     def _serve(self, client, port):
         flow = client.flow

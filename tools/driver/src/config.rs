@@ -92,6 +92,10 @@ pub struct TransportSettings {
     /// Let acknowledgments of a path take another one that brings them back much sooner.
     pub ack_detours: bool,
 
+    /// Acknowledge as rarely as the peer asks, and ask it for no more acknowledgments than are of use
+    /// (draft-ietf-quic-ack-frequency).
+    pub ack_frequency: bool,
+
     /// Send GREASE values.
     pub grease: bool,
 
@@ -133,6 +137,7 @@ impl Default for TransportSettings {
             max_datagram_bytes: crate::MAX_DATAGRAM_BYTES,
             hystart: true,
             ack_detours: true,
+            ack_frequency: true,
             grease: true,
             pacing: true,
             max_send_buffer: None,
@@ -210,6 +215,7 @@ impl TransportSettings {
         config.enable_hystart(self.hystart);
         // For peers that measure the delays of what they send us.
         config.enable_timestamps(true);
+        config.enable_ack_frequency(self.ack_frequency);
         config.enable_pacing(self.pacing);
         if let Some(bytes) = self.max_send_buffer {
             config.set_max_send_buffer(usize::try_from(bytes).unwrap_or(usize::MAX));

@@ -90,6 +90,10 @@ pub struct TransportArgs {
     #[arg(long)]
     no_ack_detours: bool,
 
+    /// Acknowledge at once, whatever the peer asks for, and ask it for nothing
+    #[arg(long)]
+    no_ack_frequency: bool,
+
     /// Do not pace
     #[arg(long)]
     disable_pacing: bool,
@@ -167,6 +171,7 @@ impl TransportArgs {
             max_datagram_bytes: self.max_datagram.into(),
             hystart: !self.disable_hystart,
             ack_detours: !self.no_ack_detours,
+            ack_frequency: !self.no_ack_frequency,
             pacing: !self.disable_pacing,
             grease: !self.no_grease,
             version: self.wire_version,

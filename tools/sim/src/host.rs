@@ -274,6 +274,7 @@ pub fn settings(flow: &Flow) -> TransportSettings {
         max_path_id: (flow.paths.len() > 1).then_some(2 * MOST_PATHS as u64),
         hystart: flow.hystart,
         ack_detours: flow.ack_detours,
+        ack_frequency: flow.ack_frequency,
         // GREASE is there to find faults of others, and is noise here.
         grease: false,
         idle_timeout: flow.idle_timeout.value.0,

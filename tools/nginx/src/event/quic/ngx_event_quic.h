@@ -82,6 +82,7 @@ typedef struct {
     ngx_str_t                      congestion_control;   /* ends with '\0' */
     ngx_str_t                      scheduler;            /* ends with '\0' */
     ngx_flag_t                     ack_detours;
+    ngx_flag_t                     ack_frequency;
     size_t                         send_budget;          /* of a worker, or 0 */
 
     ngx_quic_init_pt               init;
