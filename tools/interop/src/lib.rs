@@ -86,6 +86,9 @@ pub trait Peer {
 
     /// How many packets on path 0, and how many on path 1, acknowledged packets of path 1; only ours tells.
     fn acks_of_path_1(&self) -> Option<[u64; 2]>;
+
+    /// How many PATH_ACK frames were sent; of ours, those of path 1.
+    fn path_acks(&self) -> u64;
 }
 
 /// Why a path cannot be opened.

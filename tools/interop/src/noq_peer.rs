@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 
 use mpq_identity::Identity;
+use noq::AckFrequencyConfig;
 use noq::ClientConfig;
 use noq::Connection;
 use noq::ConnectionError;
@@ -35,6 +36,7 @@ use rustls::CipherSuite;
 use tokio::runtime::Runtime;
 use tokio_stream::StreamExt;
 
+use crate::pair::Options;
 use crate::transfer::Incoming;
 use crate::transfer::Outgoing;
 use crate::Closed;
@@ -66,8 +68,8 @@ struct Shared {
 
 impl NoqPeer {
     /// Waits for one client.
-    pub fn listen(identity: &Identity, chacha20: bool) -> io::Result<NoqPeer> {
-        let provider = provider(chacha20);
+    pub fn listen(identity: &Identity, options: Options) -> io::Result<NoqPeer> {
+        let provider = provider(options.chacha20);
         let key = PrivateKeyDer::try_from(identity.key()).map_err(io::Error::other)?;
         let mut tls = rustls::ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
@@ -80,7 +82,7 @@ impl NoqPeer {
         let tls = QuicServerConfig::with_initial(Arc::new(tls), initial_suite())
             .map_err(io::Error::other)?;
         let mut config = ServerConfig::with_crypto(Arc::new(tls));
-        config.transport_config(transport());
+        config.transport_config(transport(options.ack_frequency));
 
         let runtime = runtime()?;
         let _context = runtime.enter();
@@ -107,10 +109,14 @@ impl NoqPeer {
     }
 
     /// Connects to a server over network 0.
-    pub fn connect(server: SocketAddr, identity: &Identity, chacha20: bool) -> io::Result<NoqPeer> {
+    pub fn connect(
+        server: SocketAddr,
+        identity: &Identity,
+        options: Options,
+    ) -> io::Result<NoqPeer> {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(certificate(identity)).map_err(io::Error::other)?;
-        let provider = provider(chacha20);
+        let provider = provider(options.chacha20);
         let mut tls = rustls::ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
             .map_err(io::Error::other)?
@@ -121,7 +127,7 @@ impl NoqPeer {
         let tls = QuicClientConfig::with_initial(Arc::new(tls), initial_suite())
             .map_err(io::Error::other)?;
         let mut config = ClientConfig::new(Arc::new(tls));
-        config.transport_config(transport());
+        config.transport_config(transport(options.ack_frequency));
 
         let runtime = runtime()?;
         let shared = Arc::new(Shared::default());
@@ -237,6 +243,10 @@ impl Peer for NoqPeer {
 
     fn acks_of_path_1(&self) -> Option<[u64; 2]> {
         None
+    }
+
+    fn path_acks(&self) -> u64 {
+        self.connection().stats().frame_tx.path_acks
     }
 }
 
@@ -399,12 +409,17 @@ fn runtime() -> io::Result<Runtime> {
         .build()
 }
 
-fn transport() -> Arc<TransportConfig> {
+fn transport(ack_frequency: bool) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     config
         .max_concurrent_multipath_paths(INITIAL_MAX_PATH_ID + 1)
         .receive_window(WINDOW_BYTES.into())
         .stream_receive_window(WINDOW_BYTES.into());
+    if ack_frequency {
+        let mut wanted = AckFrequencyConfig::default();
+        wanted.ack_eliciting_threshold(10_u32.into());
+        config.ack_frequency_config(Some(wanted));
+    }
     Arc::new(config)
 }
 

@@ -48,6 +48,8 @@ pub struct Options {
     pub chacha20: bool,
     /// Whether quiche acknowledges a path on another one that is much quicker.
     pub ack_detours: bool,
+    /// Whether both ask for fewer acknowledgments (draft-ietf-quic-ack-frequency).
+    pub ack_frequency: bool,
     /// A relay on each network whose link is to differ from loopback.
     pub relays: [Option<LinkOptions>; 2],
 }
@@ -60,12 +62,12 @@ impl Pair {
 
         let (server, mut addresses): (Box<dyn Peer>, _) = match roles {
             Roles::NoqClient => {
-                let peer = QuichePeer::listen(&identity, options.ack_detours).unwrap();
+                let peer = QuichePeer::listen(&identity, options).unwrap();
                 let addresses = peer.addresses().to_vec();
                 (Box::new(peer), addresses)
             }
             Roles::QuicheClient | Roles::NoqBoth => {
-                let peer = NoqPeer::listen(&identity, options.chacha20).unwrap();
+                let peer = NoqPeer::listen(&identity, options).unwrap();
                 let addresses = peer.addresses().unwrap();
                 (Box::new(peer), addresses)
             }
@@ -91,10 +93,10 @@ impl Pair {
 
         let client: Box<dyn Peer> = match roles {
             Roles::NoqClient | Roles::NoqBoth => {
-                Box::new(NoqPeer::connect(addresses[0], &identity, options.chacha20).unwrap())
+                Box::new(NoqPeer::connect(addresses[0], &identity, options).unwrap())
             }
             Roles::QuicheClient => {
-                Box::new(QuichePeer::connect(addresses[0], &identity, options.ack_detours).unwrap())
+                Box::new(QuichePeer::connect(addresses[0], &identity, options).unwrap())
             }
         };
 

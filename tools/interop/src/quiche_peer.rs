@@ -28,6 +28,7 @@ use quiche::PathStatus;
 
 use crate::ack_log::AckLog;
 use crate::ack_log::Counts;
+use crate::pair::Options;
 use crate::transfer::Incoming;
 use crate::transfer::Outgoing;
 use crate::Closed;
@@ -92,8 +93,8 @@ struct Stream {
 
 impl QuichePeer {
     /// Waits for one client.
-    pub fn listen(identity: &Identity, ack_detours: bool) -> io::Result<QuichePeer> {
-        let mut config = config(ack_detours);
+    pub fn listen(identity: &Identity, options: Options) -> io::Result<QuichePeer> {
+        let mut config = config(options);
         let files = identity.files()?;
         config
             .load_cert_chain_from_pem_file(path(&files.certificate))
@@ -109,9 +110,9 @@ impl QuichePeer {
     pub fn connect(
         server: SocketAddr,
         identity: &Identity,
-        ack_detours: bool,
+        options: Options,
     ) -> io::Result<QuichePeer> {
-        let mut config = config(ack_detours);
+        let mut config = config(options);
         let files = identity.files()?;
         config
             .load_verify_locations_from_file(path(&files.certificate))
@@ -286,6 +287,11 @@ impl Peer for QuichePeer {
         let counts = &self.shared.acks_of_path_1;
         Some([0, 1].map(|path: usize| counts[path].load(Relaxed)))
     }
+
+    fn path_acks(&self) -> u64 {
+        let counts = &self.shared.acks_of_path_1;
+        counts.iter().map(|count| count.load(Relaxed)).sum()
+    }
 }
 
 impl Drop for QuichePeer {
@@ -403,7 +409,7 @@ impl Driver {
     }
 }
 
-fn config(ack_detours: bool) -> Config {
+fn config(options: Options) -> Config {
     let mut config = Config::new(quiche::PROTOCOL_VERSION).expect("version 1");
     config
         .set_application_protos(&[ALPN])
@@ -416,7 +422,8 @@ fn config(ack_detours: bool) -> Config {
     config.set_max_stream_window(WINDOW_BYTES.into());
     config.set_initial_max_streams_bidi(16);
     config.set_active_connection_id_limit(4);
-    config.enable_ack_detours(ack_detours);
+    config.enable_ack_detours(options.ack_detours);
+    config.enable_ack_frequency(options.ack_frequency);
     config
         .set_initial_max_path_id(INITIAL_MAX_PATH_ID.into())
         .expect("a small number");

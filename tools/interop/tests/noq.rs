@@ -58,6 +58,7 @@ const SLOW: LinkOptions = LinkOptions {
 const BOTH_SLOW: Options = Options {
     chacha20: false,
     ack_detours: false,
+    ack_frequency: false,
     relays: [Some(SLOW); 2],
 };
 
@@ -225,6 +226,7 @@ fn close_by_server(roles: Roles) {
 const LOSSY: Options = Options {
     chacha20: false,
     ack_detours: false,
+    ack_frequency: false,
     relays: [
         Some(SLOW),
         Some(LinkOptions {
@@ -291,6 +293,41 @@ fn unlike_ways_back(roles: Roles, request: Request) {
     }
 }
 
+/// Whoever receives sends fewer acknowledgments if it is asked to, ours for noq and noq for ours.
+fn fewer_acks(roles: Roles, request: Request) {
+    let acks = [false, true].map(|ack_frequency| {
+        // Packets arrive one by one.
+        let link = LinkOptions {
+            bytes_per_second: Some(4 * MB),
+            queue_bytes: 64_000,
+            ..SLOW
+        };
+        let options = Options {
+            ack_frequency,
+            relays: [Some(link), Some(link)],
+            ..Options::default()
+        };
+        let pair = Pair::with_two_paths(roles, options);
+        let receiver = match request.upload_bytes > 0 {
+            true => &pair.server,
+            false => &pair.client,
+        };
+        let before = receiver.path_acks();
+        pair.transfer(request);
+        receiver.path_acks() - before
+    });
+    assert!(acks[0] > 300, "{acks:?}");
+    assert!(2 * acks[1] < acks[0], "{acks:?}");
+}
+
+fn fewer_acks_up(roles: Roles) {
+    fewer_acks(roles, UPLOAD);
+}
+
+fn fewer_acks_down(roles: Roles) {
+    fewer_acks(roles, DOWNLOAD);
+}
+
 fn acks_over_unlike_links_up(roles: Roles) {
     unlike_ways_back(roles, UPLOAD);
 }
@@ -338,10 +375,10 @@ all_roles![
     download_with_loss,
 ];
 
-// noq with itself has no detours to try.
+// noq with itself has nothing of this to try.
 roles! {
-    noq_client_detours = mpq_interop::Roles::NoqClient =>
-        [acks_over_unlike_links_up, acks_over_unlike_links_down];
-    quiche_client_detours = mpq_interop::Roles::QuicheClient =>
-        [acks_over_unlike_links_up, acks_over_unlike_links_down];
+    noq_client_acks = mpq_interop::Roles::NoqClient =>
+        [acks_over_unlike_links_up, acks_over_unlike_links_down, fewer_acks_up, fewer_acks_down];
+    quiche_client_acks = mpq_interop::Roles::QuicheClient =>
+        [acks_over_unlike_links_up, acks_over_unlike_links_down, fewer_acks_up, fewer_acks_down];
 }
