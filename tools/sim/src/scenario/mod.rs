@@ -276,8 +276,8 @@ pub struct Flow {
     /// A transfer of this size the other way at the same time. The flow ends when both have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_way: Option<Text<Size>>,
-    /// Ends acknowledge as rarely as the other one asks (draft-ietf-quic-ack-frequency), as `mpq` and
-    /// nginx do. Without it, which is the default here, whatever arrives by itself is acknowledged.
+    /// Ends acknowledge as rarely as the other one asks (draft-ietf-quic-ack-frequency), as `mpq` does.
+    /// Without it, which is the default here, whatever arrives by itself is acknowledged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ack_frequency: bool,
     /// The idle timeout of both ends.
