@@ -289,8 +289,7 @@ impl Peer for QuichePeer {
     }
 
     fn path_acks(&self) -> u64 {
-        let counts = &self.shared.acks_of_path_1;
-        counts.iter().map(|count| count.load(Relaxed)).sum()
+        self.acks_of_path_1().into_iter().flatten().sum()
     }
 }
 
