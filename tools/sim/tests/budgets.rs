@@ -26,10 +26,14 @@ fn hold(prefix: &str) {
 }
 
 fn hold_in(of: &str, prefix: &str) {
+    hold_those(of, prefix, |_| true);
+}
+
+fn hold_those(of: &str, prefix: &str, wanted: impl Fn(&str) -> bool) {
     let mut names: Vec<String> = std::fs::read_dir(folder(of))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| name.starts_with(prefix) && name.ends_with(".toml"))
+        .filter(|name| name.starts_with(prefix) && name.ends_with(".toml") && wanted(name))
         .collect();
     names.sort();
     let mut missed = Vec::new();
@@ -109,7 +113,16 @@ fn benefits_at_points_of_the_grid() {
     hold("grid-");
 }
 
+/// Those of `schedulers` that take minutes.
+const LONG: [&str; 2] = ["outages.toml", "pauses.toml"];
+
 #[test]
 fn what_each_scheduler_is_for() {
-    hold_in("schedulers", "");
+    hold_those("schedulers", "", |name| !LONG.contains(&name));
+}
+
+#[test]
+#[ignore = "takes long; schedulers/outages-unlike.toml is run"]
+fn outages_and_pauses() {
+    hold_those("schedulers", "", |name| LONG.contains(&name));
 }
