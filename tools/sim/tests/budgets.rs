@@ -1,4 +1,4 @@
-//! Budgets: scenarios of `experiments/scenarios/beyond`, all of `experiments/scenarios/schedulers` and two beside these,
+//! Budgets: scenarios of `experiments/scenarios/beyond`, `experiments/scenarios/schedulers` and two beside these,
 //! whose rules a change of a scheduler, a controller or the transport must not break.
 //!
 //! The runs are deterministic, so the budgets are tight: about 1 % above what was measured. A rule with `paper` is a
