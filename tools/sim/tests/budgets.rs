@@ -114,7 +114,7 @@ fn benefits_at_points_of_the_grid() {
 }
 
 /// Those of `schedulers` that take minutes.
-const LONG: [&str; 2] = ["outages.toml", "pauses.toml"];
+const LONG: [&str; 3] = ["outages.toml", "outages-unlike.toml", "pauses.toml"];
 
 #[test]
 fn what_each_scheduler_is_for() {
@@ -122,7 +122,7 @@ fn what_each_scheduler_is_for() {
 }
 
 #[test]
-#[ignore = "takes long; schedulers/outages-unlike.toml is run"]
+#[ignore = "takes long; schedulers/outages-brief.toml is run"]
 fn outages_and_pauses() {
     hold_those("schedulers", "", |name| LONG.contains(&name));
 }
