@@ -111,7 +111,7 @@ fn xlink_copies_by_what_the_viewer_has_left() {
 
     // Below T1 = 1 s it goes before new data.
     for (age_ms, late) in [(OVERDUE_MS, true), (OVERDUE_MS - 1, false)] {
-        let mut hungry = xlink("", Some(999), age_ms);
+        let mut hungry = xlink(",t1=1s", Some(999), age_ms);
         assert!(hungry.copies_first());
         for moment in MOMENTS {
             assert_eq!(repeats(&mut hungry, moment), late);
@@ -119,7 +119,7 @@ fn xlink_copies_by_what_the_viewer_has_left() {
     }
 
     // Between the thresholds: while a round trip may take longer, 100 + 50 ms.
-    let band = ",t1=100ms";
+    let band = ",t1=100ms,t2=4s";
     for (left_ms, late) in [(149, true), (150, false), (4001, false)] {
         let mut bench = xlink(band, Some(left_ms), 5000);
         assert!(!bench.copies_first());
@@ -139,7 +139,7 @@ fn xlink_heeds_deadlines_and_the_age_of_reports() {
         assert_eq!(repeats(&mut bench, Moment::NothingNew), late);
     }
     // A second passes: of 1.9 s, 0.9 are left. After 2 s the report says nothing.
-    let mut bench = xlink("", Some(1900), 5000);
+    let mut bench = xlink(",t1=1s", Some(1900), 5000);
     assert!(!bench.copies_first());
     bench.now += 1000 * MS;
     bench.pick(NEW);
@@ -204,7 +204,7 @@ fn xlink_avoids_overdue_paths() {
 #[test]
 fn xlink_uses_paths_on_their_way_back() {
     for (left_ms, path) in [(999, 0), (1000, 1)] {
-        let mut bench = xlink("", Some(left_ms), 0);
+        let mut bench = xlink(",t1=1s", Some(left_ms), 0);
         bench.path(0).health = Health::Recovering;
         assert_eq!(bench.sends_on(NEW), path, "{left_ms}");
         for other in [Health::Suspect, Health::Failed] {

@@ -1,6 +1,6 @@
-"""How fast the chunks of a session could have come if both links had carried nothing else from the request on.
+"""What no way to use both links could better: the times of chunks, and what a live viewer misses.
 
-A fluid: bytes with their headers over the sum of the two rates that were drawn, and half of the least RTT for the way of
+How fast the chunks of a session could have come if both had carried nothing else from the request on is that of a fluid: bytes with their headers over the sum of the two rates that were drawn, and half of the least RTT for the way of
 the request and the way back each. No start-up, no loss: nothing is faster, so it says what part of a wait is the links'.
 """
 
@@ -37,3 +37,16 @@ class Both:
         if self.rates[i] <= 0:
             return float("inf")
         return self.times[i] + (wanted - self.sums[i]) / self.rates[i] - request_s + self.rtt_s
+
+    def missed_s(self, behind_s, piece_s, until_s):
+        """What a live viewer misses until then who is so far behind: when both fall silent, no more than the pieces that were made.
+
+        In one silence alone, as who missed something may be further behind in the next.
+        """
+        most, since = 0.0, None
+        for t, rate in [*((t, rate) for t, rate in zip(self.times, self.rates, strict=True) if t < until_s), (until_s, 1.0)]:
+            if rate <= 0:
+                since = t if since is None else since
+            elif since is not None:
+                most, since = max(most, t - since - (behind_s - since % piece_s)), None
+        return most

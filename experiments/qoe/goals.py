@@ -28,8 +28,9 @@ class Verdict:
 class Judge:
     """Judges sessions."""
 
-    def __init__(self, sessions, scenes, goals):
-        self.sessions, self.goals = sessions, goals
+    def __init__(self, sessions, scenes, plan):
+        self.sessions, self.plan, self.goals = sessions, plan, plan.goals
+        goals = plan.goals
         self.scenes = [one for one in scenes if any(row.scene == one.name for row in sessions.rows)]
         there = {row.viewer for row in sessions.rows}
         self.viewers, self.live = ([name for name in names if name in there] for names in (goals["viewers"], goals["live"]["viewers"]))
@@ -70,8 +71,27 @@ class Judge:
         return self._time_ratio("stall_ratio", "stall time", arm, self.viewers, "stall_s", self.goals["stall_ratio"])
 
     def live_missed_ratio(self, arm):
-        return self._time_ratio("live_missed_ratio", "live: time stalled or left out", arm, self.live, "missed_s",
-                                self.goals["live"]["missed_ratio"])
+        goal = self.goals["live"]["missed_ratio"]
+        found = self._time_ratio("live_missed_ratio", "live: time stalled or left out", arm, self.live, "missed_s", goal)
+        if found:
+            value, parts = self._mean(list(self._live_floor_parts(arm, goal["from_s"])))
+            found.append(Verdict("live_floor", "the same if nothing were missed but while both links are silent", arm, value, "", None,
+                                 parts))
+        return found
+
+    def _live_floor_parts(self, arm, from_s):
+        """As `_time_parts`, for what the links had let through at best."""
+        for scene in self.scenes:
+            for name in self.live:
+                base, base_drawn, n = self._drawn_means(scene.name, name, self.sessions.better(scene.name, name, "missed_s"), "missed_s")
+                if base < from_s:
+                    continue
+                viewer = self.plan.viewer(name)
+                about = (viewer.target_latency_s, viewer.piece_s(self.plan.content), viewer.hours * 3600)
+                least = numpy.array([bound.Both(scene, seed).missed_s(*about)
+                                     for seed in sorted(self.sessions.of(scene.name, name, arm))])
+                with numpy.errstate(divide="ignore", invalid="ignore"):
+                    yield f"{scene.name}, {name}", least.mean() / base, least[spread.draws(n)].mean(axis=1) / base_drawn, n
 
     def _time_ratio(self, name, words, arm, viewers, metric, goal):
         parts = list(self._time_parts(arm, viewers, self.scenes, metric, goal["from_s"]))

@@ -12,7 +12,7 @@ def write(arguments, scenes, plan):
     for file in arguments.also:
         found.rows += sessions.read(file)
     scenes = [scene for scene in scenes if any(row.scene == scene.name for row in found.rows)]
-    verdicts = goals.Judge(found, scenes, plan.goals).all()
+    verdicts = goals.Judge(found, scenes, plan).all()
     shown = page.Page(found, scenes, plan, verdicts, "ci/qoe --full" if arguments.full else "ci/qoe")
     (arguments.out / "index.html").write_text(shown.html(), encoding="utf-8")
     tables.write(arguments.out, found, scenes, verdicts, plan.goals["confidence"])

@@ -99,7 +99,7 @@ def scenario(scene, seed, content, sessions):
     for name, link in scene.links.items():
         lines += ["", *_link(name, link, drawn[name])]
     lines += ["", "[[flow]]", f'name = "{FLOW}"', f"paths = {_inline([first, second])}", 'cc = "uncoupled-bbr"',
-              'scheduler = "ecf"', 'attempt_delay = "20 ms"', "[flow.dash]",
+              'scheduler = "ecf"', 'attempt_delay = "20 ms"', "ack_frequency = true", "[flow.dash]",
               *(f"{key} = {_inline(value)}" for key, value in content.items()), 'length = "60 s"', "cmcd = true"]
     for i, download in enumerate(scene.downloads):
         at = random.Random(f"{scene.name}/{seed}/download{i}").uniform(*download["at_s"])

@@ -129,6 +129,10 @@ def test_the_bound_is_the_time_of_both_rates():
     assert both.time_s(9, 12 * mbit) == pytest.approx(6 + 0.02)
     assert both.time_s(9, 16 * mbit) == pytest.approx(6.5 + 0.02)
     assert both.time_s(11, 2 * mbit) == pytest.approx(3 + 0.02)
+    # Both are silent from 10 to 13 s. Who is 2 s behind then has 2 s to show if the last second is made, and 1 s if not.
+    assert both.missed_s(2, 1, 60) == pytest.approx(1) and both.missed_s(2, 9, 60) == pytest.approx(2)
+    assert both.missed_s(2, 1, 12.5) == pytest.approx(0.5)
+    assert both.missed_s(3, 1, 60) == both.missed_s(0, 1, 10) == 0
 
 
 def rows(by_arm, metric="stall_s", scenes=("train",), chunks=(), watching=("film", "clip")):
@@ -141,7 +145,7 @@ def rows(by_arm, metric="stall_s", scenes=("train",), chunks=(), watching=("film
 
 def judged(found, method, arm="ecf"):
     judge = goals.Judge(sessions.Sessions(found), [scene.load(name) for name in sorted({row.scene for row in found})],
-                        study.load(False).goals)
+                        study.load(False))
     return getattr(judge, method)(arm)
 
 
@@ -167,8 +171,14 @@ def test_worse_is_what_is_worse_with_its_whole_interval():
 def test_live_is_judged_by_what_is_missed_and_how_late_it_is():
     live = ("live", "low-latency")
     found = rows({"first": [9, 9], "second": [4, 6], "ecf": [0, 0.4]}, "missed_s", watching=live)
-    [verdict] = judged(found, "live_missed_ratio")
+    verdict, floor = judged(found, "live_missed_ratio")
     assert verdict.value.value == pytest.approx(0.04) and verdict.met and len(verdict.parts) == 2
+    assert floor.value.value == 0 and floor.met is None
+    # In a lift nothing comes for 3 to 8 s: who is 3 s behind misses the rest, and who is 6 s behind less of it.
+    _, floor = judged(rows({"first": [9] * 10, "second": [5] * 10, "ecf": [4] * 10}, "missed_s", ("lift",), watching=live),
+                      "live_missed_ratio")
+    (_, six), (_, three) = floor.parts
+    assert 0 < six < three < 1
     assert judged(found, "stall_ratio") == [] and judged(rows({"first": [1], "second": [1], "ecf": [0]}), "live_never_worse") == []
     assert judged(found, "live_never_worse")[0].met
     [verdict] = judged(rows({"first": [6, 6], "second": [7, 7], "ecf": [6.1, 6.2]}, "latency_s", watching=live), "live_never_worse")

@@ -420,7 +420,7 @@ fn late(name: &str, left_ms: u32) -> Bench {
 fn xlink_heeds_the_rtt_of_paths_with_data_in_flight() {
     // Two seconds left, between the thresholds.
     for (in_flight, copies) in [(1, true), (0, false)] {
-        let mut bench = late("xlink:tail=off", 2000);
+        let mut bench = late("xlink:tail=off,t1=1s", 2000);
         let slow = bench.paths.add(PathId(2), MSS);
         slow.validated = true;
         slow.rtt = Some(Rtt::first(3000 * MS));

@@ -82,12 +82,12 @@ pub const ENTRY: Entry = Entry {
     params: &[
         Param::time(
             "t1",
-            [0.0, 1.0, 3600.0],
+            [0.0, 6.0, 3600.0],
             "play time left below which late data is repeated before new data",
         ),
         Param::time(
             "t2",
-            [0.0, 4.0, 3600.0],
+            [0.0, 8.0, 3600.0],
             "play time left above which nothing is repeated",
         ),
         Param::choice(
