@@ -1,6 +1,7 @@
 """What no way to use both links could better: the times of chunks, and what a live viewer misses.
 
-How fast the chunks of a session could have come if both had carried nothing else from the request on is that of a fluid: bytes with their headers over the sum of the two rates that were drawn, and half of the least RTT for the way of
+How fast the chunks of a session could have come if both had carried nothing else from the request on is that of a
+fluid: bytes with their headers over the sum of the two rates that were drawn, and half of the least RTT for the way of
 the request and the way back each. No start-up, no loss: nothing is faster, so it says what part of a wait is the links'.
 """
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy
 
+from mpqnet.units import seconds
+
 from . import bound, spread
 
 
@@ -30,10 +32,9 @@ class Judge:
 
     def __init__(self, sessions, scenes, plan):
         self.sessions, self.plan, self.goals = sessions, plan, plan.goals
-        goals = plan.goals
         self.scenes = [one for one in scenes if any(row.scene == one.name for row in sessions.rows)]
         there = {row.viewer for row in sessions.rows}
-        self.viewers, self.live = ([name for name in names if name in there] for names in (goals["viewers"], goals["live"]["viewers"]))
+        self.viewers, self.live = ([name for name in names if name in there] for names in (self.goals["viewers"], self.goals["live"]["viewers"]))
 
     def all(self):
         """Every goal for every judged arm."""
@@ -44,19 +45,22 @@ class Judge:
                 found += judged(arm)
         return found
 
-    def _drawn_means(self, scene, viewer, arm, metric):
-        values = numpy.array(self.sessions.values(scene, viewer, arm, metric))
-        return values.mean(), values[spread.draws(len(values))].mean(axis=1), len(values)
+    def _time_parts(self, arm, viewers, scenes, metric, from_s, least=None):
+        """(words, ratio, drawn ratios, n) for each scene and viewer in which the better path has `from_s` of it.
 
-    def _time_parts(self, arm, viewers, scenes, metric, from_s):
-        """(words, ratio, drawn ratios, n) for each scene and viewer in which the better path has `from_s` of it."""
+        In place of what `arm` has, `least(scene, viewer)` of every seed.
+        """
+        def means(values):
+            values = numpy.array(values)
+            return values.mean(), values[spread.draws(len(values))].mean(axis=1), len(values)
+
         for scene in scenes:
             for viewer in viewers:
                 better = self.sessions.better(scene.name, viewer, metric)
-                base, base_drawn, n = self._drawn_means(scene.name, viewer, better, metric)
+                base, base_drawn, n = means(self.sessions.values(scene.name, viewer, better, metric))
                 if base < from_s:
                     continue
-                mine, drawn, _ = self._drawn_means(scene.name, viewer, arm, metric)
+                mine, drawn, _ = means(least(scene, viewer) if least else self.sessions.values(scene.name, viewer, arm, metric))
                 with numpy.errstate(divide="ignore", invalid="ignore"):
                     yield f"{scene.name}, {viewer}", mine / base, drawn / base_drawn, n
 
@@ -74,24 +78,18 @@ class Judge:
         goal = self.goals["live"]["missed_ratio"]
         found = self._time_ratio("live_missed_ratio", "live: time stalled or left out", arm, self.live, "missed_s", goal)
         if found:
-            value, parts = self._mean(list(self._live_floor_parts(arm, goal["from_s"])))
+            value, parts = self._mean(list(self._time_parts(arm, self.live, self.scenes, "missed_s", goal["from_s"], self._least_missed)))
             found.append(Verdict("live_floor", "the same if nothing were missed but while both links are silent", arm, value, "", None,
                                  parts))
         return found
 
-    def _live_floor_parts(self, arm, from_s):
-        """As `_time_parts`, for what the links had let through at best."""
-        for scene in self.scenes:
-            for name in self.live:
-                base, base_drawn, n = self._drawn_means(scene.name, name, self.sessions.better(scene.name, name, "missed_s"), "missed_s")
-                if base < from_s:
-                    continue
-                viewer = self.plan.viewer(name)
-                about = (viewer.target_latency_s, viewer.piece_s(self.plan.content), viewer.hours * 3600)
-                least = numpy.array([bound.Both(scene, seed).missed_s(*about)
-                                     for seed in sorted(self.sessions.of(scene.name, name, arm))])
-                with numpy.errstate(divide="ignore", invalid="ignore"):
-                    yield f"{scene.name}, {name}", least.mean() / base, least[spread.draws(n)].mean(axis=1) / base_drawn, n
+    def _least_missed(self, scene, viewer):
+        """What has to be missed with each seed, s."""
+        dash = self.plan.viewer(viewer).dash
+        piece = dash.get("chunk") or self.plan.content["segment"]
+        behind_s, piece_s, until_s = (seconds(text) for text in (dash["target_latency"], piece, dash["length"]))
+        seeds = sorted({row.seed for row in self.sessions.rows if row.scene == scene.name and row.viewer == viewer})
+        return [bound.Both(scene, seed).missed_s(behind_s, piece_s, until_s) for seed in seeds]
 
     def _time_ratio(self, name, words, arm, viewers, metric, goal):
         parts = list(self._time_parts(arm, viewers, self.scenes, metric, goal["from_s"]))

@@ -25,16 +25,6 @@ class Viewer:
         """Length of what is watched."""
         return float(self.dash["length"].split()[0]) / 3600
 
-    @property
-    def target_latency_s(self):
-        """How far behind the present it wants to be."""
-        return float(self.dash["target_latency"].split()[0])
-
-    def piece_s(self, content):
-        """Length of what is sent at a time of live media: a chunk, or a segment of the viewer's or of `content`."""
-        number, unit = (self.dash.get("chunk") or self.dash.get("segment") or content["segment"]).split()
-        return float(number) * {"s": 1, "ms": 1e-3}[unit]
-
 
 @dataclass(frozen=True)
 class Arm:
