@@ -317,7 +317,8 @@ fn fewer_acks(roles: Roles, request: Request) {
         receiver.path_acks() - before
     });
     assert!(acks[0] > 300, "{acks:?}");
-    assert!(2 * acks[1] < acks[0], "{acks:?}");
+    // A busy machine reads packets in larger groups, and each group is acknowledged once.
+    assert!(3 * acks[1] < 2 * acks[0], "{acks:?}");
 }
 
 fn fewer_acks_up(roles: Roles) {

@@ -162,9 +162,11 @@ class RawClient:
 
 
 def drive(clients: list[RawClient], done) -> None:
-    """Run all until done(client) holds for each."""
+    """Run all until done(client) holds for each. A connection that has ended before that is an error."""
     end = time.monotonic() + LIMIT_SECONDS
     while waiting := [client for client in clients if not done(client)]:
+        closed = [client.quic._close_event for client in waiting if client.quic._close_event]
+        assert not closed, f"{len(closed)} of {len(clients)} connections have ended: {closed[0]}"
         assert time.monotonic() < end, f"{len(waiting)} of {len(clients)} clients hang"
         for client in waiting:
             client.step()

@@ -153,8 +153,8 @@ def test_handshakes_that_stop_anywhere(make_nginx, mpq):
         clients = [Stopping(n % 5) for n in range(200)]
         for client in clients:
             client.request("/8m.bin")
-        # What is not sent is sent again, so all come to where they stop.
-        drive(clients, lambda client: client.held_back)
+        # What is not sent is sent again, so all come to where they stop, or the server gives up a slow one.
+        drive(clients, lambda client: client.held_back or client.quic._close_event)
         for client in clients:
             client.vanish()
         until_left_alone(nginx)
