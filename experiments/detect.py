@@ -8,7 +8,6 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from pathlib import Path
 
 import simulator
 from bottlenecks import topologies, verdicts

@@ -17,18 +17,19 @@ def add_arguments(parser, out):
     parser.add_argument("--out", type=Path, default=Path(out), help="[default: %(default)s]")
 
 
-def check(parser, arguments):
-    """`run` needs the program."""
-    if arguments.verb == "run" and (arguments.mpq is None or not arguments.mpq.is_file()):
-        parser.error("run needs --mpq PROGRAM: cargo build --release -p mpq makes target/release/mpq")
+def check(parser, arguments, always=False):
+    """`run` needs the program, or all verbs do."""
+    if (always or arguments.verb == "run") and (arguments.mpq is None or not arguments.mpq.is_file()):
+        parser.error(f"{arguments.verb} needs --mpq PROGRAM: cargo build --release -p mpq makes target/release/mpq")
 
 
-def run(arguments, file, fine=(0,)):
-    """Runs `mpq sim` on a scenario, into the folder beside it. Returns False when it was to stop.
+def run(arguments, file, fine=(0,), out=None, more=()):
+    """Runs `mpq sim` on a scenario with `more` options, into the folder `out`, or that beside it. Returns False when it was
+    to stop.
 
     What has run before is kept. Exit statuses that are not in `fine` are an error.
     """
-    command = [str(arguments.mpq), "sim", str(file), "--out", str(file.with_suffix("")), "--quiet"]
+    command = [str(arguments.mpq), "sim", str(file), "--out", str(out or file.with_suffix("")), "--quiet", *more]
     if arguments.jobs:
         command += ["--jobs", str(arguments.jobs)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -47,17 +48,28 @@ def left(done, of, spent_s):
     return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
 
 
+class Progress:
+    """Says on stderr how far a command is with its `count` steps, and how long the rest takes."""
+
+    def __init__(self, count):
+        self.count, self.done, self.new, self.begun = count, 0, 0, time.monotonic()
+
+    def step(self, words, new):
+        """One is done. What was there before says nothing about how long the rest takes."""
+        self.done += 1
+        self.new += new
+        rest = left(self.new, self.new + self.count - self.done, time.monotonic() - self.begun)
+        print(f"{words}: {self.done} of {self.count}, {rest} left", file=sys.stderr, flush=True)
+
+
 def run_all(arguments, files, fine=(0,), words=lambda file: file.stem):
-    """Runs each of the scenarios, with progress and the time left. Returns False when it was to stop."""
-    begun, new = time.monotonic(), 0
-    for i, file in enumerate(files, 1):
+    """Runs each of the scenarios, with progress. Returns False when it was to stop."""
+    progress = Progress(len(files))
+    for file in files:
         before = (file.with_suffix("") / "summary.json").is_file()
         if not run(arguments, file, fine):
             return False
-        # What was there before says nothing about how long the rest takes.
-        new += not before
-        rest = left(new, new + len(files) - i, time.monotonic() - begun)
-        print(f"{words(file)}: {i} of {len(files)}, {rest} left", file=sys.stderr, flush=True)
+        progress.step(words(file), new=not before)
     return True
 
 
