@@ -41,7 +41,9 @@ pub const ENTRY: Entry = Entry {
     wrong:
         "one slow segment is answered at once: with a long buffer it changes more than it has to",
     deviations: &[
-        "rates and throughput have one unit in Q (dash.js 5 divides bit/s by kbit/s there)",
+        "rates and throughput have one unit in Q and where a level is stepped up to; dash.js 5 has \
+         bit/s beside kbit/s there, which `units=mixed` does too: Q is then a thousand times as \
+         large, so that a step leads to the highest level below the throughput, however far",
         "C is that of the connection while the segment was on its way, audio included",
     ],
     params: &[
@@ -60,6 +62,11 @@ pub const ENTRY: Entry = Entry {
             [0.1, 1.5, 30.0],
             "buffer from which learning replaces the throughput rule; dash.js has 1.5 s",
         ),
+        Param::choice(
+            "units",
+            &["one", "mixed"],
+            "of rates and throughput in Q: one, or bit/s by kbit/s as in dash.js 5, to compare with it",
+        ),
         SAFETY,
         ABANDON_LATE,
     ],
@@ -73,6 +80,8 @@ struct L2a {
     react: f64,
     target_s: f64,
     safety: f64,
+    /// By how much a rate is too large beside a throughput in Q.
+    rate_factor: f64,
     /// Throughput of the last segment, bit/s; `None` once a decision used it.
     news_bps: Option<f64>,
     /// Empty before the start is over.
@@ -88,6 +97,11 @@ impl L2a {
             react: settings.get("react"),
             target_s: settings.get("target"),
             safety: settings.get(SAFETY.name),
+            rate_factor: if settings.word("units") == "mixed" {
+                1e3
+            } else {
+                1.0
+            },
             news_bps: None,
             weights: Vec::new(),
             multiplier: 0.0,
@@ -132,7 +146,7 @@ impl L2a {
         let weights = on_simplex(&moved);
         let mean = |weights: &[f64]| -> f64 { rates.iter().zip(weights).map(|(r, w)| r * w).sum() };
         let (before_bps, mean_bps) = (mean(&self.weights), mean(&weights));
-        let load = pace * (2.0 * mean_bps - before_bps) / throughput_bps;
+        let load = pace * self.rate_factor * (2.0 * mean_bps - before_bps) / throughput_bps;
         self.multiplier = (self.multiplier - segment_s + segment_s * load).max(0.0);
         self.weights = weights;
 
@@ -143,7 +157,7 @@ impl L2a {
         };
         let mut level = (0..rates.len()).fold(0, nearest);
         let last = self.level.min(situation.top());
-        if level > last && rates[last + 1] <= throughput_bps {
+        if level > last && self.rate_factor * rates[last + 1] <= throughput_bps {
             level = last + 1;
         }
         if rates[level] >= throughput_bps {
@@ -249,6 +263,20 @@ mod tests {
         let weights = rule.weights.clone();
         assert_eq!(rule.decide(&situation(2.0, 9e6, 1)), Decision::Level(1));
         assert_eq!(rule.weights, weights);
+    }
+
+    #[test]
+    fn mixed_units_by_hand() {
+        let mut rule = l2a("l2a:horizon=1,units=mixed");
+        rule.decide(&situation(2.0, 3e6, 1));
+        rule.on_segment(&arrival(1, 4e6));
+        rule.decide(&situation(2.0, 3e6, 1));
+        // Q = 1 - 2 + 2 * 1000 (2 * 3 - 2) / 4 = 1999.
+        assert!(
+            (rule.multiplier - 1999.0).abs() < 1e-9,
+            "{}",
+            rule.multiplier
+        );
     }
 
     #[test]

@@ -3,9 +3,11 @@
 // request at a time. `levels(case)` returns the level of each segment; tools/dash/examples/levels.rs does the same with
 // the rules of mpq-dash.
 //
-// A case: rule (rate, bola or dynamic), ladder_bps, segment_s, segments, rtt_s, and trace: [lasts_s, bit/s] in turn, the
+// A case: rule (rate, bola, dynamic or l2a), ladder_bps, segment_s, segments, rtt_s, and trace: [lasts_s, bit/s] in turn, the
 // last one for ever.
 function levels(one) {
+    // A player's making adds its events to those that rules listen to.
+    dashjs.MediaPlayer().create();
     var factory = dashjs.FactoryMaker;
     var context = {};
     function singleton(name) { return factory.getSingletonFactoryByName(name)(context).getInstance(); }
@@ -14,8 +16,9 @@ function levels(one) {
     settings.update({
         debug: { logLevel: dashjs.Debug.LOG_LEVEL_ERROR },
         streaming: { abr: { rules: {
-            throughputRule: { active: one.rule !== "bola" },
-            bolaRule: { active: one.rule !== "rate" },
+            throughputRule: { active: one.rule === "rate" || one.rule === "dynamic" },
+            bolaRule: { active: one.rule === "bola" || one.rule === "dynamic" },
+            l2ARule: { active: one.rule === "l2a" },
             insufficientBufferRule: { active: one.rule === "dynamic" },
             switchHistoryRule: { active: one.rule === "dynamic" },
         } } },
@@ -49,7 +52,9 @@ function levels(one) {
         setTimeToLoadDelay: function (ms) { delay_ms = ms; },
         getPlaybackController: function () { return playback; },
     };
+    var request = null;
     var metrics = {
+        getCurrentHttpRequest: function () { return request; },
         getCurrentBufferLevel: function () { return level_s; },
         getCurrentBufferState: function () { return { state: state }; },
     };
@@ -147,17 +152,15 @@ function levels(one) {
             var took = flow(first - began, bits);
             pass(1000 * one.rtt_s + took);
             var date = function (ms) { return { getTime: function () { return ms; } }; };
-            bus.trigger(events.METRIC_ADDED, {
-                metric: "HttpList", mediaType: "video",
-                value: {
-                    type: "MediaSegment", url: "segment-" + number, _streamId: "stream",
-                    trequest: date(asked), tresponse: date(first), _tfinish: date(now),
-                    trace: [{ d: 1000 * one.rtt_s, b: [0] }, { d: took, b: [bits / 8] }],
-                    _resourceTimingValues: {
-                        transferSize: bits / 8, decodedBodySize: bits / 8, responseStart: first, responseEnd: now,
-                    },
+            request = {
+                type: "MediaSegment", url: "segment-" + number, _streamId: "stream",
+                trequest: date(asked), tresponse: date(first), _tfinish: date(now),
+                trace: [{ d: 1000 * one.rtt_s, b: [0] }, { d: took, b: [bits / 8] }],
+                _resourceTimingValues: {
+                    transferSize: bits / 8, decodedBodySize: bits / 8, responseStart: first, responseEnd: now,
                 },
-            });
+            };
+            bus.trigger(events.METRIC_ADDED, { metric: "HttpList", mediaType: "video", value: request });
             bus.trigger("mediaFragmentLoaded", {
                 streamId: "stream",
                 chunk: { start: number * one.segment_s, duration: one.segment_s, representation: current },
