@@ -1,7 +1,8 @@
-"""A scatter of named dots as SVG, each a mark between two values to the right and one up, with labels that keep off each
-other."""
+"""A scatter of named dots as SVG, each between two values to the right and at one up, with labels that keep off each
+other. What is up has a logarithmic scale, from a twelfth."""
 
 import json
+import math
 from dataclasses import dataclass
 from html import escape
 
@@ -11,7 +12,8 @@ LEFT, RIGHT, TOP, BOTTOM = 52, 14, 40, 48
 INK, GRID, FAIR = "#7d8590", "#7d859040", "#2da44e22"
 COLOURS = ("#2f7fd6", "#d9730d", "#e64980")
 SIZE, LETTER, LINE = 11, 6.1, 12
-# Where a label may stand, from near to far: (dx, dy) of its middle's left or right end.
+UP_TICKS, LEAST_UP = (0.1, 0.2, 0.5, 1), 1 / 12
+# Where a label may stand, from near to far: (dx, dy) of its middle's left or right end from what it names.
 PLACES = [(side * (7 + away), away * rise) for away in range(0, 90, 6) for rise in (0, -1, 1, -2, 2) for side in (1, -1)]
 
 
@@ -54,18 +56,39 @@ def _x(share):
 
 
 def _y(share):
-    return round(HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM), 1)
+    height = 1 - math.log(max(share, LEAST_UP)) / math.log(LEAST_UP)
+    return round(HEIGHT - BOTTOM - height * (HEIGHT - TOP - BOTTOM), 1)
 
 
-def _place(name, x, y, taken):
-    """Where the label of the dot at (x, y) has most room: (x, y, anchor), and its box."""
-    wide = LETTER * len(name)
+@dataclass(frozen=True)
+class Spot:
+    """Where a dot is drawn, and from where to where its line goes."""
+    dot: Dot
+    x: float
+    y: float
+    low: float
+    high: float
+
+    @staticmethod
+    def of(dot):
+        return Spot(dot, _x(sum(dot.right) / 2), _y(dot.up), *sorted(map(_x, dot.right)))
+
+    def boxes(self):
+        return [Box(self.x - 5, self.y - 5, 10, 10), Box(self.low, self.y - 2, self.high - self.low, 4)]
+
+
+def _place(spot, taken):
+    """Where the label of a dot has most room: (x, y, anchor), and its box."""
+    wide = LETTER * len(spot.dot.name)
     best = None
     for dx, dy in PLACES:
-        box = Box(x + dx if dx > 0 else x + dx - wide, y + dy - LINE / 2, wide, LINE)
+        # Beside the line, or else beside the dot.
+        from_x = spot.x if dy else max(spot.high, spot.x + 3) if dx > 0 else min(spot.low, spot.x - 3)
+        x, y = from_x + dx - (0 if dy else 4 * (1 if dx > 0 else -1)), spot.y + dy
+        box = Box(x if dx > 0 else x - wide, y - LINE / 2, wide, LINE)
         cost = sum(map(box.overlaps, taken)) + 100 * (not box.inside())
         if best is None or cost < best[0]:
-            best = cost, (x + dx, y + dy, "start" if dx > 0 else "end"), box
+            best = cost, (round(x, 1), round(y, 1), "start" if dx > 0 else "end"), box
         if cost == 0:
             break
     return best[1:]
@@ -84,11 +107,13 @@ def svg(dots, words, numbers):
     # 0.8 to 1.25 of the rival.
     fair = _x(0.8 / 1.8), _x(1.25 / 2.25)
     parts.append(f'<rect x="{fair[0]}" y="{TOP}" width="{fair[1] - fair[0]:g}" height="{HEIGHT - TOP - BOTTOM}" fill="{FAIR}"/>')
-    parts.append(text(sum(fair) / 2, TOP + 13, "fair", anchor="middle", size=SIZE))
-    for share in (0, 0.25, 0.5, 0.75, 1):
+    parts.append(text(sum(fair) / 2, HEIGHT - BOTTOM - 6, "fair", anchor="middle", size=SIZE))
+    for share in UP_TICKS:
         parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{_y(share)}" y2="{_y(share)}" stroke="{GRID}"/>')
         parts.append(text(LEFT - 6, _y(share) + 4, f"{100 * share:.0f} %", anchor="end", size=SIZE))
-        parts.append(text(_x(share), HEIGHT - BOTTOM + 16, f"{100 * share:.0f} %", anchor="middle", size=SIZE))
+    for share in (0, 0.25, 0.5, 0.75, 1):
+        parts.append(text(_x(share), HEIGHT - BOTTOM + 16, f"{100 * share:.0f} %", anchor="end" if share == 1 else "middle",
+                          size=SIZE))
     parts.append(text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10, words.right, anchor="middle"))
     parts.append(text(LEFT, 14, words.up))
     at = LEFT
@@ -96,17 +121,17 @@ def svg(dots, words, numbers):
         parts += [f'<circle cx="{at + 5:g}" cy="26" r="4" fill="{colour[kind]}"/>', text(at + 14, 30, label, size=SIZE)]
         at += 36 + LETTER * len(label)
 
-    spots = [(dot, _x(sum(dot.right) / 2), _y(dot.up)) for dot in sorted(dots, key=lambda dot: (-dot.up, dot.name))]
-    taken = [Box(x - 5, y - 5, 10, 10) for _, x, y in spots] + [Box(sum(fair) / 2 - 12, TOP + 2, 24, LINE)]
-    for dot, x, y in spots:
-        low, high = sorted(map(_x, dot.right))
-        parts.append(f'<line x1="{low}" x2="{high}" y1="{y}" y2="{y}" stroke="{colour[dot.kind]}" stroke-opacity="0.35" '
-                     'stroke-width="3"/>')
-    for dot, x, y in spots:
-        (at_x, at_y, anchor), box = _place(dot.name, x, y, taken)
+    spots = [Spot.of(dot) for dot in sorted(dots, key=lambda dot: (-dot.up, dot.name))]
+    taken = [box for spot in spots for box in spot.boxes()] + [Box(sum(fair) / 2 - 12, HEIGHT - BOTTOM - 16, 24, LINE)]
+    for spot in spots:
+        parts.append(f'<line x1="{spot.low}" x2="{spot.high}" y1="{spot.y}" y2="{spot.y}" stroke="{colour[spot.dot.kind]}" '
+                     'stroke-opacity="0.35" stroke-width="3"/>')
+    for spot in spots:
+        (x, y, anchor), box = _place(spot, taken)
         taken.append(box)
-        if abs(at_y - y) > LINE or abs(at_x - x) > 12:
-            parts.append(f'<line x1="{x}" x2="{at_x:g}" y1="{y}" y2="{at_y:g}" stroke="{colour[dot.kind]}" stroke-width="0.7"/>')
-        parts.append(f'<circle cx="{x}" cy="{y}" r="4" fill="{colour[dot.kind]}"/>')
-        parts.append(text(at_x, at_y + 4, dot.name, colour=colour[dot.kind], anchor=anchor, size=SIZE))
+        ink = colour[spot.dot.kind]
+        if abs(y - spot.y) > LINE / 2:
+            parts.append(f'<line x1="{spot.x}" x2="{x:g}" y1="{spot.y}" y2="{y:g}" stroke="{ink}" stroke-width="0.7"/>')
+        parts.append(f'<circle cx="{spot.x}" cy="{spot.y}" r="4" fill="{ink}"/>')
+        parts.append(text(x, y + 4, spot.dot.name, colour=ink, anchor=anchor, size=SIZE))
     return "\n".join([*parts, "</svg>"]) + "\n"

@@ -16,8 +16,11 @@
 //!
 //! These steps are for congestion avoidance. A loss in slow start halves the window (RFC 9002,
 //! section 7.3.2): it has doubled within the last round trip, and what fits is a packet per loss, or a
-//! root, away by hundreds of losses.
+//! root, away by hundreds of losses. So does one after it, until [`CLEAN_ROUNDS`] round trips running
+//! lost nothing, or showed no queue: slow start may have ended by delay with a window that was too large
+//! already, and a packet less in each round trip of losses would starve others for half a minute.
 
+use super::re_entry;
 use super::shares::Share;
 use super::units::packets;
 use super::Ack;
@@ -37,6 +40,37 @@ pub(super) const STEP: Param = Param::choice(
     &["round", "ack"],
     "whether alpha/w^k is added per round trip, which gives Reno's law, or per acked packet, as printed",
 );
+
+/// So many round trips without a loss, or without a queue that losses could come from, say that what slow
+/// start left fits: the first one ends before losses of the packets that it began with can be known.
+const CLEAN_ROUNDS: u8 = 2;
+
+/// What is kept of a path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Flow {
+    /// Stays 1 when each path is by itself.
+    pub share: Share,
+    /// Such round trips running since slow start, up to [`CLEAN_ROUNDS`], where it stays.
+    clean_rounds: u8,
+}
+
+impl Flow {
+    /// After a round trip of the path.
+    fn note_round(&mut self, path: &PathState, round: &Round) {
+        let queue = path
+            .rtt
+            .is_none_or(|rtt| round.min_rtt >= re_entry::bound(rtt.min));
+        self.clean_rounds = match self.clean_rounds {
+            CLEAN_ROUNDS => CLEAN_ROUNDS,
+            _ if path.in_slow_start() || path.in_recovery && queue => 0,
+            rounds => rounds + 1,
+        };
+    }
+
+    fn fits(&self) -> bool {
+        self.clean_rounds == CLEAN_ROUNDS
+    }
+}
 
 /// The constants of one algorithm.
 #[derive(Clone, Copy, Debug)]
@@ -100,35 +134,35 @@ impl Binomial {
 }
 
 impl Controller for Binomial {
-    /// Stays 1 when each path is by itself.
-    type Flow = Share;
+    type Flow = Flow;
 
-    fn on_round(&mut self, own: Own<Share>, _round: &Round) -> Option<Change> {
+    fn on_round(&mut self, own: Own<Flow>, round: &Round) -> Option<Change> {
+        own.flow.note_round(own.path, round);
         if self.coupled {
-            *own.flow = Share::after_round(&own, |share| share);
+            own.flow.share = Share::after_round(&own, |flow| &flow.share);
         }
         None
     }
 
-    fn increase(&mut self, own: Own<Share>, ack: &Ack) -> f64 {
+    fn increase(&mut self, own: Own<Flow>, ack: &Ack) -> f64 {
         let w = packets(own.path);
         let step = match self.per_ack {
             true => self.rule.increase_per_ack(w),
             false => self.rule.increase(w),
         };
-        ack.acked_bytes as f64 * own.flow.delta(self.exponent()) * step
+        ack.acked_bytes as f64 * own.flow.share.delta(self.exponent()) * step
     }
 
-    fn decrease(&mut self, own: Own<Share>) -> f64 {
-        match own.path.in_slow_start() {
-            true => own.path.cwnd_bytes as f64 / 2.0,
-            false => self.rule.decrease(packets(own.path)) * own.path.mss_bytes as f64,
+    fn decrease(&mut self, own: Own<Flow>) -> f64 {
+        match own.flow.fits() && !own.path.in_slow_start() {
+            false => own.path.cwnd_bytes as f64 / 2.0,
+            true => self.rule.decrease(packets(own.path)) * own.path.mss_bytes as f64,
         }
     }
 
-    fn trace(&self, _paths: &Registry, _path: &PathState, share: &Share, trace: &mut Trace) {
+    fn trace(&self, _paths: &Registry, _path: &PathState, flow: &Flow, trace: &mut Trace) {
         if self.coupled {
-            trace.push("delta", share.delta(self.exponent()));
+            trace.push("delta", flow.share.delta(self.exponent()));
         }
     }
 }
@@ -138,6 +172,12 @@ mod tests {
     use super::super::testing::*;
     use super::*;
     use crate::registry::SSTHRESH_UNSET;
+
+    fn clean_rounds(controller: &mut Flows<Binomial>, paths: &Registry, id: PathId) {
+        for _ in 0..CLEAN_ROUNDS {
+            controller.on_round(Instant::now(), paths, id, &round(100));
+        }
+    }
 
     fn round_steps() -> Settings {
         settings(&super::super::mpiiad::ENTRY, "step=round")
@@ -177,9 +217,36 @@ mod tests {
         let (now, id) = (Instant::now(), PathId(0));
         let mut paths = paths(&[(64, 100)]);
         let mut controller = joined(Binomial::uncoupled(rule, &round_steps()), &paths);
+        clean_rounds(&mut controller, &paths, id);
         close(controller.decrease(now, &paths, id), 63_000.0);
         paths.get_mut(id).unwrap().ssthresh_bytes = SSTHRESH_UNSET;
         close(controller.decrease(now, &paths, id), 32_000.0);
+    }
+
+    #[test]
+    fn so_does_one_after_it_until_two_round_trips_are_clean() {
+        let (now, id) = (Instant::now(), PathId(0));
+        let mut paths = paths(&[(64, 100)]);
+        let iiad = super::super::iiad::IIAD;
+        let mut controller = joined(Binomial::uncoupled(iiad, &round_steps()), &paths);
+        let mut another = joined(Binomial::uncoupled(iiad, &round_steps()), &paths);
+        // Of a path of 100 ms, at least.
+        let mut after = |controller: &mut Flows<Binomial>, in_recovery, rtt_ms| {
+            paths.get_mut(id).unwrap().in_recovery = in_recovery;
+            controller.on_round(now, &paths, id, &round(rtt_ms));
+            controller.decrease(now, &paths, id)
+        };
+        // One clean round trip, then one of losses with a queue: both count anew.
+        close(after(&mut controller, false, 150), 32_000.0);
+        close(after(&mut controller, true, 150), 32_000.0);
+        close(after(&mut controller, false, 150), 32_000.0);
+        close(after(&mut controller, false, 150), 63_000.0);
+        // From then on a loss is one, however many there are.
+        close(after(&mut controller, true, 150), 63_000.0);
+
+        // Nor do losses on an empty path say that the window is too large.
+        close(after(&mut another, true, 100), 32_000.0);
+        close(after(&mut another, true, 100), 63_000.0);
     }
 
     #[test]
@@ -196,10 +263,11 @@ mod tests {
         let paths = paths(&[(16, 100), (48, 100)]);
         let (a, b) = (PathId(0), PathId(1));
         let mut coupled = joined(Binomial::coupled(rule, &round_steps()), &paths);
-        for id in [b, a] {
+        for id in [b, a, a] {
             coupled.on_round(now, &paths, id, &round(100));
         }
         let mut uncoupled = joined(Binomial::uncoupled(rule, &round_steps()), &paths);
+        clean_rounds(&mut uncoupled, &paths, a);
         close(uncoupled.increase(now, &paths, a, &ack(now)), 7.8125);
         close(coupled.increase(now, &paths, a, &ack(now)), 7.8125 / 16.0);
         close(uncoupled.decrease(now, &paths, a), 15_000.0);

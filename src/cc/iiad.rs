@@ -22,7 +22,7 @@ pub const ENTRY: Entry = Entry {
     avoid_when:
         "capacity changes at all: after a drop it loses a packet per round trip until it fits",
     deviations: &[
-        "a loss in slow start halves the window, as Reno's",
+        "a loss in slow start, or before two round trips after it lost nothing or had no queue, halves the window",
         "b is 1, though the MPMTP paper wants a decrease below 1",
         "the increase is per round trip, as that of SQRT",
     ],

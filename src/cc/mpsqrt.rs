@@ -21,7 +21,7 @@ pub const ENTRY: Entry = Entry {
     use_when: "a media stream over paths that may share a bottleneck should see no sudden change of rate",
     avoid_when: "capacity changes fast: it gives way slowly",
     deviations: &[
-        "a loss in slow start halves the window, as Reno's",
+        "a loss in slow start, or before two round trips after it lost nothing or had no queue, halves the window",
         "delta_r, which the paper leaves undefined, is (x_r/sum x)^2: all paths together are \
          one flow; the decrease is SQRT's",
         "the increase is per round trip, as that of SQRT",

@@ -64,7 +64,7 @@ pub fn growth(rtt: Option<Rtt>) -> f64 {
 }
 
 /// An RTT from which on HyStart++ would take it for that of a queue.
-fn bound(base: Duration) -> Duration {
+pub(super) fn bound(base: Duration) -> Duration {
     base.saturating_add(rtt_thresh(base))
 }
 

@@ -97,7 +97,7 @@ mod tests {
     }
 
     fn share(shares: &Flows<Binomial>, id: u64) -> Share {
-        *shares.flows.get(PathId(id)).unwrap()
+        shares.flows.get(PathId(id)).unwrap().share
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub const ENTRY: Entry = Entry {
     use_when: "a media stream should see no sudden change of rate",
     avoid_when: "capacity changes fast, or queues are short: it gives way slowly",
     deviations: &[
-        "a loss in slow start halves the window, as Reno's",
+        "a loss in slow start, or before two round trips after it lost nothing or had no queue, halves the window",
         "the increase is per round trip; as printed by the MPMTP paper, per ACK (step=ack), the \
          window does not follow sqrt(2/p)",
     ],
