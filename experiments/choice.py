@@ -33,7 +33,7 @@ class Answer:
     cc: str
     scope: str  # "each-path", "coupled" or "quiche", as `mpq cc --json` has it
     seeds: int
-    seconds: float  # of 20 MiB over links that lose 1 %; infinite if more than half of them did not come to the end
+    seconds: float  # of 20 MiB over links that lose 1 %
     shares: dict[str, float]  # by rival: of what both have in the common bottleneck
 
 
@@ -76,9 +76,10 @@ def answer(arguments, cc, scope):
         ours, rivals = (metrics[f"window.steady.flow.{flow}.goodput_mbps"] for flow in ("mp", "rival"))
         return ours / (ours + rivals)
 
-    apart = runs("apart")
-    return Answer(cc, scope, len(apart),
-                  statistics.median(metrics.get("flow.mp.completion_s", float("inf")) for metrics in apart),
+    apart = [metrics.get("flow.mp.completion_s") for metrics in runs("apart")]
+    if None in apart:
+        raise ResultError(f"{cc} did not carry 20 MiB within the duration of {SCENARIOS / 'apart.toml'}")
+    return Answer(cc, scope, len(apart), statistics.median(apart),
                   {rival: statistics.median(map(share, runs("together", f"case={rival},"))) for rival in RIVALS})
 
 

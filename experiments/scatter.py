@@ -96,8 +96,8 @@ def _place(spot, taken):
 
 def svg(dots, words, numbers):
     """The picture as text; `numbers` go into it for programs."""
-    def text(at_x, at_y, label, colour=INK, anchor="start", size=12, more=""):
-        return (f'<text x="{at_x:g}" y="{at_y:g}" fill="{colour}" text-anchor="{anchor}" font-size="{size}"{more}>'
+    def text(at_x, at_y, label, colour=INK, anchor="start", size=12):
+        return (f'<text x="{at_x:g}" y="{at_y:g}" fill="{colour}" text-anchor="{anchor}" font-size="{size}">'
                 f"{escape(label)}</text>")
 
     colour = dict(zip(words.kinds, COLOURS, strict=False))
