@@ -9,7 +9,6 @@ import tomllib
 
 import built
 import programs
-import pytest
 
 ROOT = programs.ROOT
 EXAMPLE = re.compile(r"^<!-- (\w+) ?(\S*) -->\n```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -68,7 +67,7 @@ def test_the_controller_the_scheduler_and_the_policy(tmp_path):
         run("rustfmt", "--check", "--edition", edition, name, cwd=tmp_path)
 
 
-@pytest.mark.skipif(not built.find("mpq"), reason="no mpq: cargo build -p mpq")
+@built.needs_mpq
 def test_the_scenario(tmp_path):
     [(name, text)] = examples("scenario")
     (tmp_path / name).write_text(text, encoding="utf-8")

@@ -24,7 +24,6 @@ def pages():
 
 
 ALL = pages()
-needs_mpq = pytest.mark.skipif(not built.find("mpq"), reason="no mpq: cargo build -p mpq")
 
 
 def read(file):
@@ -98,7 +97,7 @@ def test_names_are_defined(file):
     assert not list(missing_names(read(file)))
 
 
-@needs_mpq
+@built.needs_mpq
 @pytest.mark.parametrize("file", ALL, ids=lambda file: str(file.relative_to(ROOT)))
 def test_commands_are_known(file):
     assert not list(wrong_commands(read(file)))
@@ -132,7 +131,7 @@ A [good](README.md), a [bad](nowhere.md), [`code`](#the-first), [here](#the-seco
     assert list(missing_names(Page("`src/cc/mod.rs: by_name, nothing`"))) == ["line 1: src/cc/mod.rs has no nothing"]
 
 
-@needs_mpq
+@built.needs_mpq
 @pytest.mark.parametrize("wrong", [
     "mpq fetch https://example.com/", "mpq get --speed 3", "ci/test nothing", "ci/nothing", "ci/demo --nothing",
     "cargo xtask quiche pack", "cargo xtask quiche check --nothing", "cargo test -p nothing", "cargo test --test nothing",
@@ -143,7 +142,7 @@ def test_a_wrong_command_is_found(wrong):
     assert len(list(wrong_commands(Page(f"Say `{wrong}`.\n")))) == 1
 
 
-@needs_mpq
+@built.needs_mpq
 @pytest.mark.parametrize("right", [
     "mpq get --path wlan0 https://example.com/ # comment --nothing", "mpq serve --help", "ci/test fmt clippy", "ls --nothing",
     "cargo xtask quiche test-each --at fixes -- --nothing", "(cd x; mpq sim --schema >y 2>z)", "mpq SUBCOMMAND --help",

@@ -8,11 +8,9 @@ from xml.etree import ElementTree
 
 import built
 import choice
-import pytest
 import scatter
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs/choice.svg"
-needs_mpq = pytest.mark.skipif(not built.find("mpq"), reason="no mpq: cargo build -p mpq")
 
 
 def stated(svg):
@@ -20,7 +18,7 @@ def stated(svg):
     return json.loads(unescape(re.search(r"<metadata>(.*?)</metadata>", svg)[1]))
 
 
-@needs_mpq
+@built.needs_mpq
 def test_it_asks_both_questions(tmp_path, capsys):
     words = ["--mpq", str(built.find("mpq")), "--cc", "lia,uncoupled-reno:ssthresh=64", "--seeds", "1", "--out", str(tmp_path)]
     assert choice.main(["run", *words, "--picture", str(tmp_path / "p.svg")]) == 0
@@ -34,7 +32,7 @@ def test_it_asks_both_questions(tmp_path, capsys):
     assert {one["cc"]: one for one in json.loads(capsys.readouterr().out)} == numbers
 
 
-@needs_mpq
+@built.needs_mpq
 def test_it_says_what_it_lacks(tmp_path, capsys):
     words = ["judge", "--mpq", str(built.find("mpq")), "--out", str(tmp_path), "--cc"]
     assert choice.main([*words, "newreno"]) == 2
@@ -43,7 +41,7 @@ def test_it_says_what_it_lacks(tmp_path, capsys):
     assert "`choice.py run` makes it" in capsys.readouterr().err
 
 
-@needs_mpq
+@built.needs_mpq
 def test_the_picture_has_every_controller():
     assert set(stated(PICTURE.read_text(encoding="utf-8"))) == {cc for cc, _ in choice.controllers(built.find("mpq"))}
 

@@ -7,7 +7,7 @@ import picture
 import pytest
 
 
-@pytest.mark.skipif(not built.find("mpq"), reason="no mpq: cargo build -p mpq")
+@built.needs_mpq
 def test_the_picture_is_what_its_scenario_comes_to(tmp_path):
     shown = picture.PICTURE.read_text(encoding="utf-8")
     drawn, numbers = picture.make(built.find("mpq"), tmp_path)

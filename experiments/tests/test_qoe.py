@@ -15,7 +15,6 @@ from qoe import bound, goals, links, picture, scene, sessions, spread, study
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs/qoe.svg"
 MPQ = built.find("mpq")
-needs_mpq = pytest.mark.skipif(not MPQ, reason="no mpq: cargo build -p mpq")
 LTE = {"rtt": "50 ms", "rate": {"law": "lognormal", "mbps": 10, "sd_log": 0.4, "memory_s": 6, "step_s": 1}}
 
 
@@ -88,7 +87,7 @@ def test_the_study_has_what_its_goals_are_judged_by():
     assert len(study.load(True).sessions) > len(study.load(False).sessions)
 
 
-@needs_mpq
+@built.needs_mpq
 @pytest.mark.parametrize("name", scene.names())
 def test_the_simulator_takes_every_scene(name, tmp_path):
     plan = study.load(True)
@@ -203,7 +202,7 @@ def test_chunks_are_judged_on_the_clip_and_have_a_floor():
     assert floor.met is None and 0 < floor.value.value < clip.value.value
 
 
-@needs_mpq
+@built.needs_mpq
 def test_one_viewer_in_one_scene_from_the_command_to_the_page(tmp_path, capsys, monkeypatch):
     whole = study.load(False)
     small = study.Study(whole.content, (101,), tuple(study.Viewer(**{**vars(viewer), "dash": viewer.dash | {"length": "12 s"}})

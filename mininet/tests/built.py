@@ -1,7 +1,9 @@
-"""Finds what cargo has built."""
+"""Finds what cargo has built, and marks the tests that need it, or a network of their own."""
 
 import os
 from pathlib import Path
+
+import pytest
 
 
 def find(program):
@@ -12,3 +14,12 @@ def find(program):
     target = Path(os.environ.get("CARGO_TARGET_DIR") or Path(__file__).parents[2] / "target")
     built = [file for profile in ("release", "debug") if (file := target / profile / program).is_file()]
     return max(built, key=lambda file: file.stat().st_mtime, default=None)
+
+
+needs_mpq = pytest.mark.skipif(not find("mpq"), reason="no mpq: cargo build -p mpq")
+
+# For a file: pytestmark = in_namespaces.
+in_namespaces = [
+    pytest.mark.netns,
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+]

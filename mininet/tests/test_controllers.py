@@ -6,9 +6,7 @@ import json
 import os
 import subprocess
 
-import pytest
-
-from built import find
+from built import find, in_namespaces
 from mpqnet import scenario
 from mpqnet.bulk import make_bulk, sha256_of
 from mpqnet.units import Queue
@@ -27,10 +25,7 @@ LEAST_SHARE = 0.05
 # A hang is a failure, and slowness is none: on an idle machine nobody needs a thirtieth of it.
 TIMEOUT_S = 60
 
-pytestmark = [
-    pytest.mark.netns,
-    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
-]
+pytestmark = in_namespaces
 
 
 @functools.cache

@@ -6,15 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from built import find
+from built import find, in_namespaces
 from mpqnet import scenario, units
 
 WIRE = find("mpq-wire")
 
-pytestmark = [
-    pytest.mark.netns,
-    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
-]
+pytestmark = in_namespaces
 
 LINKS = (scenario.Link("wifi", 12_000_000, 0.02, units.Queue(bytes=30_000), 0.0),
          scenario.Link("lte", 8_000_000, 0.05, units.Queue(packets=30), 0.0))

@@ -9,16 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from built import find
+from built import find, in_namespaces
 from mpqnet import scenario, units
 
 MPQ, WIRE = find("mpq"), find("mpq-wire")
 NGINX = Path(os.environ.get("MPQ_NGINX") or Path(__file__).parents[2] / "out/nginx/install/sbin/nginx").resolve()
 
-pytestmark = [
-    pytest.mark.netns,
-    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
-]
+pytestmark = in_namespaces
 
 # Some 2 s over both, and neither link alone carries all of it sooner than the other comes into use.
 BODY_BYTES = 3_000_000

@@ -8,16 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from built import find
+from built import find, in_namespaces
 
 HERE = Path(__file__).parent
 # Without the programs that these would run: none comes so far.
 SCENARIO = HERE.parents[1] / "experiments/scenarios/sim-two-links.toml"
 
-pytestmark = [
-    pytest.mark.netns,
-    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
-]
+pytestmark = in_namespaces
 
 START = "from mpqnet.topology import DisjointPaths\nwith DisjointPaths((), 'wire'): print('started')\n"
 

@@ -2,21 +2,17 @@
 MPQ_WIRE name, or the newest that cargo has built."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from built import find
+from built import find, in_namespaces
 
 MPQ, WIRE = find("mpq"), find("mpq-wire")
 
-pytestmark = [
-    pytest.mark.netns,
-    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
-]
+pytestmark = in_namespaces
 
 HEAD = 'question = "q"\nexpected = "e"\n'
 DISJOINT = HEAD + """

@@ -2,22 +2,18 @@
 Needs root, and mpq, mpq-wire and nginx as test_nginx_network.py."""
 
 import json
-import os
 import struct
 from pathlib import Path
 
 import pytest
 
-from built import find
+from built import find, in_namespaces
 from mpqnet import mptcp, scenario, units
 from test_nginx_network import NGINX
 
 MPQ, WIRE = find("mpq"), find("mpq-wire")
 
-pytestmark = [
-    pytest.mark.netns,
-    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
-]
+pytestmark = in_namespaces
 
 LINKS = (scenario.Link("wifi", 6_000_000, 0.02, units.Queue(bytes=30_000), 0.0),
          scenario.Link("lte", 4_000_000, 0.05, units.Queue(bytes=40_000), 0.0))
