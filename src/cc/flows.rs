@@ -4,6 +4,7 @@
 use std::fmt;
 use std::time::Instant;
 
+use super::members::is_member;
 use super::members::members;
 use super::members::Member;
 use super::Ack;
@@ -63,6 +64,15 @@ impl<'a, F> Own<'a, F> {
     pub fn flows(&self) -> impl Iterator<Item = (Member<'a>, &F)> + Clone {
         self.members()
             .filter_map(|member| Some((member, self.flow_of(member.path.id)?)))
+    }
+
+    /// The paths that this one is coupled with, without it, in path ID order.
+    pub fn others(&self) -> impl Iterator<Item = (&'a PathState, &F)> + Clone {
+        let flows = self.others.into_iter().flatten();
+        flows.filter_map(|(id, flow)| {
+            let path = self.paths.get(*id)?;
+            is_member(path).then_some((path, flow))
+        })
     }
 
     fn flow_of(&self, id: PathId) -> Option<&F> {

@@ -54,8 +54,13 @@ pub const LEFT_OUT: &str = "paths without an RTT sample, failed and abandoned on
 pub fn members(paths: &Registry, id: PathId) -> impl Iterator<Item = Member<'_>> + Clone {
     paths
         .iter()
-        .filter(move |path| path.id == id || (!path.abandoned && path.health != Health::Failed))
+        .filter(move |path| path.id == id || is_member(path))
         .filter_map(Member::new)
+}
+
+/// Whether others are coupled with the path.
+pub fn is_member(path: &PathState) -> bool {
+    path.rtt.is_some() && !path.abandoned && path.health != Health::Failed
 }
 
 #[cfg(test)]

@@ -205,58 +205,57 @@ impl SbdBbr {
         }
     }
 
-    /// The paths of the own path's group, itself among them.
-    fn members<'a>(
-        &'a self,
-        own: &'a Own<Flow>,
-    ) -> impl Iterator<Item = (&'a PathState, &'a Flow)> {
-        let flows = own.flows().map(|(member, flow)| (member.path, flow));
-        flows.filter(|(path, _)| self.detector.same_group(own.path.id, path.id))
-    }
-
     /// What the group asks of a path.
     fn orders(&self, own: &Own<Flow>) -> Orders {
         let (id, flow) = (own.path.id, &*own.flow);
-        let Some(clock) = self.clocks.get(self.detector.group(id)) else {
+        let group = self.detector.group(id);
+        let Some(clock) = self.clocks.get(group) else {
             return Orders::default();
         };
-        let mut orders = Orders {
-            others_act: self.another_acts(own),
-            ..Orders::default()
-        };
+        let mut orders = Orders::default();
         let mut leader = id;
-        let (mut bw, mut weighted, mut is_alone) = (0.0, 0.0, true);
-        for (path, other) in self.members(own) {
+        let (mut is_alone, mut another_probes) = (true, false);
+        let own_bw = flow.engine.max_bw();
+        let mut bw = own_bw;
+        let mut weighted = own_bw * flow.engine.min_rtt().unwrap_or(0.0);
+        for (path, other) in own.others() {
+            let phase = other.engine.phase;
+            if self.detector.group(path.id) != group {
+                // Of two of which it is not known yet whether they share one probes at a time, and may
+                // make a queue for the other.
+                let probes = matches!(phase, Phase::Refill | Phase::Up);
+                if (probes || makes_queue(phase, false)) && self.detector.is_open(id, path.id) {
+                    another_probes |= probes;
+                    orders.others_act |= makes_queue(phase, false);
+                }
+                continue;
+            }
+            is_alone = false;
             let (rate, min_rtt) = (other.engine.max_bw(), other.engine.min_rtt().unwrap_or(0.0));
             bw += rate;
             weighted += rate * min_rtt;
-            if path.id != id {
-                is_alone = false;
-                orders.others_packets += rate * min_rtt / path.mss_bytes as f64;
-                orders.bound_at = orders.bound_at.max(other.engine.bound_at());
-                if !other.engine.phase.is_starting() {
-                    leader = leader.min(path.id);
-                }
+            orders.others_act |= makes_queue(phase, true);
+            orders.others_packets += rate * min_rtt / path.mss_bytes as f64;
+            orders.bound_at = orders.bound_at.max(other.engine.bound_at());
+            if !phase.is_starting() {
+                leader = leader.min(path.id);
             }
         }
         if is_alone {
-            orders.hold = self.another_probes(own);
-            orders.others_packets = 0.0;
+            orders.hold = another_probes;
             return orders;
         }
-        orders.queue_rtt = if bw > 0.0 { weighted / bw } else { 0.0 };
-        orders.less = match clock.delivered() > 0.0 {
-            true => 1.0 - (clock.delivered() / bw).clamp(LEAST_KAPPA, 1.0),
-            false => 0.0,
-        };
+        if bw > 0.0 {
+            orders.queue_rtt = weighted / bw;
+            orders.others_share = 1.0 - own_bw / bw;
+        }
+        if clock.delivered() > 0.0 {
+            orders.less = 1.0 - (clock.delivered() / bw).clamp(LEAST_KAPPA, 1.0);
+        }
         let late = |since| own.now.saturating_duration_since(since) > LEADER_LATE;
         orders.probe = clock.probe > flow.probe && clock.ended < clock.probe;
         orders.hold = leader != id && !clock.since.is_some_and(late);
         orders.probe_rtt = clock.probe_rtt > flow.probe_rtt && !flow.engine.phase.is_starting();
-        orders.others_share = match bw > 0.0 {
-            true => 1.0 - flow.engine.max_bw() / bw,
-            false => 0.0,
-        };
         // What happened before it was a member is none of its business.
         let recent = 2.0 * flow.engine.min_rtt().unwrap_or(0.0);
         let is_recent = |cut| own.now.saturating_duration_since(cut).as_secs_f64() <= recent;
@@ -264,31 +263,6 @@ impl SbdBbr {
         orders.cut = clock.cut.filter(|cut| is_new && is_recent(*cut));
         orders.end_probe = clock.ended >= flow.probe && flow.probe > 0;
         orders
-    }
-
-    /// Whether a path probes of which it is not known yet whether this one shares with it.
-    fn another_probes(&self, own: &Own<Flow>) -> bool {
-        own.flows().any(|(member, other)| {
-            member.path.id != own.path.id
-                && matches!(other.engine.phase, Phase::Refill | Phase::Up)
-                && self.detector.is_open(own.path.id, member.path.id)
-        })
-    }
-
-    /// Whether a path that may share with this one makes a queue. Those of a group leave Up together, so
-    /// that what others drain, this one does too.
-    fn another_acts(&self, own: &Own<Flow>) -> bool {
-        own.flows().any(|(member, other)| {
-            let (id, other_id) = (own.path.id, member.path.id);
-            let makes_one = match other.engine.phase {
-                Phase::Startup | Phase::Drain | Phase::Up => true,
-                Phase::Down => !self.detector.same_group(id, other_id),
-                Phase::Cruise | Phase::Refill | Phase::ProbeRtt => false,
-            };
-            let may_share =
-                self.detector.same_group(id, other_id) || self.detector.is_open(id, other_id);
-            id != other_id && makes_one && may_share
-        })
     }
 
     /// Takes note of what the group did to the path, and of what the path does to its group.
@@ -323,21 +297,30 @@ impl SbdBbr {
     /// less is a greater error the shorter the time.
     fn note_rate(&mut self, own: &mut Own<Flow>, total: u64) {
         let acked = total.saturating_sub(std::mem::replace(&mut own.flow.total, total));
-        let rtts = self
-            .members(own)
-            .filter_map(|(_, flow)| flow.engine.min_rtt());
-        let rtt = rtts.fold(0.01, f64::max);
-        let Some(clock) = self.clocks.get_mut(self.detector.group(own.path.id)) else {
+        let group = self.detector.group(own.path.id);
+        let Some(clock) = self.clocks.get_mut(group) else {
             return;
         };
         let (since, before) = clock.round.unwrap_or((own.now, -(acked as f64)));
         let delivered = before + acked as f64;
         let secs = own.now.saturating_duration_since(since).as_secs_f64();
         clock.round = Some((since, delivered));
-        if secs >= 2.0 * rtt {
+        let rounds = |flow: &Flow| secs >= 2.0 * flow.engine.min_rtt().unwrap_or(0.0).max(0.01);
+        let in_group = |path: &PathState| self.detector.group(path.id) == group;
+        if rounds(own.flow) && (own.others()).all(|(path, flow)| !in_group(path) || rounds(flow)) {
             clock.delivered[0] = clock.delivered[0].max(delivered / secs);
             clock.round = Some((own.now, 0.0));
         }
+    }
+}
+
+/// Whether a path in this phase makes a queue for another one. Those of a group leave Up together, so
+/// that what others drain, this one does too.
+fn makes_queue(phase: Phase, in_group: bool) -> bool {
+    match phase {
+        Phase::Startup | Phase::Drain | Phase::Up => true,
+        Phase::Down => !in_group,
+        Phase::Cruise | Phase::Refill | Phase::ProbeRtt => false,
     }
 }
 
