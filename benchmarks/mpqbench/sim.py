@@ -48,6 +48,8 @@ rtt = "40 ms"
 [[flow]]
 name = "f"
 paths = ["fast", "slow"]
+# As `mpq get` does it.
+ack_frequency = true
 """
 
 
