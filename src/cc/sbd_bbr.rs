@@ -428,6 +428,7 @@ mod tests {
     use super::super::testing::*;
     use super::super::CONTROLLERS;
     use super::*;
+    use crate::health::Health;
 
     /// One ACK of a packet that was sent a round trip ago, at `rate` bytes/s.
     fn rated(total: u64, rate: f64) -> RateSample {
@@ -640,6 +641,16 @@ mod tests {
         flow(&mut all, 0).engine.phase = Phase::Drain;
         assert_eq!(held(ask(&mut all, now)), [false, false, true]);
         flow(&mut all, 0).engine.phase = Phase::Cruise;
+        // One that failed, or is abandoned, leads nobody.
+        for leave in [
+            (|path| path.health = Health::Failed) as fn(&mut PathState),
+            |path| path.abandoned = true,
+        ] {
+            let mut paths = self::paths(&[(50, 50), (50, 100), (50, 50)]);
+            leave(paths.get_mut(PathId(0)).unwrap());
+            assert!(!orders(&mut all, &paths, now, 1).hold);
+            close(orders(&mut all, &paths, now, 1).others_share, 0.4);
+        }
         // Unless the leader is late: 4 s after the last probe.
         all.controller.clocks.get_mut(PathId(0)).unwrap().since = Some(now);
         let late = now + LEADER_LATE;
