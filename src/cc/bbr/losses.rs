@@ -4,8 +4,16 @@
 //! loses more than that of 80 packets in one round trip of five. Judged losses are held against the
 //! share p0 that the path loses while it shows no queue:
 //!
-//! p0 = (0.2 + lost)/(200 + sent) over round trips of Cruise without a queue, decayed over 500
-//! packets, at most `noise`; n packets may lose (theta + p0) n + 3 sqrt(p0 (1 - p0) n).
+//! p0 = (0.2 + lost)/(200 + sent) over what was acknowledged or found lost in Cruise without a
+//! queue, decayed over 500 packets, at most `noise`; n packets may lose
+//! (theta + p0) n + 3 sqrt((2 b - 1) p0 (1 - p0) n).
+//!
+//! b is how many packets are lost at a time, on average. Of bursts that come by chance and whose
+//! lengths are geometric n packets lose p0 n with a variance of p0 n E\[L^2\]/b = p0 n (2 b - 1).
+//!
+//! A queue is what the least RTT of an eighth to a quarter of a round trip says, above the least
+//! of all. Jitter in a queue that keeps order delays what is behind, too, and raises that: it has
+//! to be eight times what the leasts of neighbouring parts differ by.
 //!
 //! That the path shows a queue at other times is asked for: a policer, which drops what is above
 //! its rate without ever having one, is not thought to lose at random.
@@ -32,6 +40,12 @@ const NO_QUEUE_SECS: f64 = 0.002;
 /// What the longest queue of late has to be for p0 to be learned.
 const SHOWN_QUEUE_SECS: f64 = 0.002;
 
+/// A queue is at least so many times what the least RTTs of neighbouring parts differ by.
+const JITTERS: f64 = 8.0;
+
+/// Gain of the smoothed difference of neighbouring parts.
+const APART_GAIN: f64 = 1.0 / 16.0;
+
 /// The longest queue is of the last 5 to 10 s.
 const QUEUE_MEMORY_SECS: f64 = 5.0;
 
@@ -54,8 +68,8 @@ pub struct Judge {
     /// Lost with a queue, packets.
     lost_queued: f64,
     near: Near,
-    /// The least and the greatest of what `near` said in this round trip, s.
-    standing: [f64; 2],
+    /// The least of what `near` said in this round trip, s.
+    standing: f64,
     /// The longest queue, of this half of the memory and of the last.
     longest: [f64; 2],
     half_since: Option<Instant>,
@@ -66,8 +80,12 @@ pub struct Judge {
     lossy: bool,
     /// The same of a round trip that just ended.
     last: Round,
+    /// Whether the last ACK was one of Cruise, without a queue.
+    learns: bool,
+    /// What was seen then: packets, and how often some of them were lost at a time.
     noise_lost: f64,
     noise_sent: f64,
+    noise_bursts: f64,
 }
 
 /// The least queue of late: a single packet may be late for other reasons.
@@ -76,16 +94,26 @@ struct Near {
     since: Option<Instant>,
     /// Of this part of the round trip, and the last one; s.
     least: [f64; 2],
+    /// By how much the leasts of two parts in a row differ, smoothed; s.
+    apart: f64,
 }
 
 impl Near {
     /// A sample of a queue; `part_secs` of time are remembered at least, and twice as much at most.
     fn add(&mut self, now: Instant, queue: f64, part_secs: f64) {
-        let since = *self.since.get_or_insert(now);
+        let Some(since) = self.since else {
+            self.since = Some(now);
+            self.least = [queue, f64::INFINITY];
+            return;
+        };
         let elapsed = now.saturating_duration_since(since).as_secs_f64();
-        if elapsed < part_secs && elapsed > 0.0 {
+        if elapsed < part_secs {
             self.least[0] = self.least[0].min(queue);
             return;
+        }
+        let apart = (self.least[0] - self.least[1]).abs();
+        if apart.is_finite() {
+            self.apart += (apart - self.apart) * APART_GAIN;
         }
         let last = match elapsed < 2.0 * part_secs {
             true => self.least[0],
@@ -112,7 +140,8 @@ struct Round {
 
 impl Judge {
     pub fn on_ack(&mut self, seen: &Seen, min_rtt: f64, cruises: bool) {
-        self.acked += seen.acked / seen.mss;
+        let acked = seen.acked / seen.mss;
+        self.acked += acked;
         self.cruised &= cruises;
         self.min_rtt = min_rtt;
         let since = *self.half_since.get_or_insert(seen.now);
@@ -125,7 +154,12 @@ impl Judge {
             self.longest[0] = self.longest[0].max(rtt - min_rtt);
             self.near.add(seen.now, rtt - min_rtt, min_rtt / 8.0);
             let near = self.near.get();
-            self.standing = [self.standing[0].min(near), self.standing[1].max(near)];
+            self.standing = self.standing.min(near);
+        }
+        self.learns = cruises && self.has_no_queue();
+        if self.learns {
+            self.forget(acked);
+            self.noise_sent += acked;
         }
         self.last = Round {
             lost: self.lost,
@@ -140,31 +174,48 @@ impl Judge {
         if !started {
             return;
         }
-        let most = LEAST_QUEUE_SECS.max((self.longest_queue() / 4.0).min(NO_QUEUE_SECS));
-        let sent = self.lost + self.acked;
-        if self.cruised && self.standing[1] < most && self.longest_queue() >= SHOWN_QUEUE_SECS {
-            let keep = (1.0 - sent / MEMORY_PACKETS).max(0.0);
-            self.noise_lost = keep * self.noise_lost + self.lost;
-            self.noise_sent = keep * self.noise_sent + sent;
-        }
         self.lossy = self.lost > 0.0;
         (self.lost, self.acked, self.ranges, self.queue) = (0.0, 0.0, 0, 0.0);
         self.lost_queued = 0.0;
-        self.standing = [f64::INFINITY, 0.0];
+        self.standing = f64::INFINITY;
         self.cruised = true;
     }
 
     pub fn on_loss(&mut self, packets: f64) {
         self.lost += packets;
         self.ranges += 1;
+        if self.learns {
+            self.forget(packets);
+            self.noise_lost += packets;
+            self.noise_sent += packets;
+            self.noise_bursts += 1.0;
+        }
         if self.sees_queue() {
             self.lost_queued += packets;
         }
     }
 
-    /// The queue from which on losses are its making, s: half of the longest, within 2 and 4 ms.
+    /// The queue from which on losses are its making, s: half of the longest, within 2 and 4 ms, and
+    /// more than jitter.
     fn queue_of_rivals(&self) -> f64 {
-        (self.longest_queue() / 2.0).clamp(SHOWN_QUEUE_SECS, 2.0 * SHOWN_QUEUE_SECS)
+        let half = self.longest_queue() / 2.0;
+        half.clamp(SHOWN_QUEUE_SECS, 2.0 * SHOWN_QUEUE_SECS)
+            .max(JITTERS * self.near.apart)
+    }
+
+    /// Whether what is lost now is lost without a queue, on a path that shows one at other times.
+    fn has_no_queue(&self) -> bool {
+        let longest = self.longest_queue();
+        let most = LEAST_QUEUE_SECS.max((longest / 4.0).min(NO_QUEUE_SECS));
+        longest >= SHOWN_QUEUE_SECS && self.near.get() < most
+    }
+
+    /// So many packets more are known of.
+    fn forget(&mut self, packets: f64) {
+        let keep = (1.0 - packets / MEMORY_PACKETS).max(0.0);
+        self.noise_lost *= keep;
+        self.noise_sent *= keep;
+        self.noise_bursts *= keep;
     }
 
     /// Whether there is one now.
@@ -179,19 +230,19 @@ impl Judge {
 
     /// Another path of the connection acts: a queue may be its.
     pub fn spoil(&mut self) {
-        self.standing[0] = 0.0;
+        self.standing = 0.0;
     }
 
     /// Whether the round trip that this ACK ends was all in Cruise, and never without a queue.
     pub fn cruised_with_queue(&self) -> bool {
-        let least = self.standing[0];
+        let least = self.standing;
         self.cruised && least.is_finite() && least >= self.queue_of_rivals()
     }
 
     /// Whether more was lost with a queue, of so many packets, than the path loses anyway.
     pub fn gives_way(&self, rules: &Rules, packets: f64) -> bool {
         let p0 = self.p0(rules.noise);
-        self.lost_queued > p0 * packets + 3.0 * (p0 * (1.0 - p0) * packets).sqrt()
+        self.lost_queued > p0 * packets + self.by_chance(p0, packets)
     }
 
     fn longest_queue(&self) -> f64 {
@@ -219,7 +270,14 @@ impl Judge {
             true => self.p0(rules.noise),
             false => 0.0,
         };
-        (rules.theta + p0) * packets + 3.0 * (p0 * (1.0 - p0) * packets).sqrt()
+        (rules.theta + p0) * packets + self.by_chance(p0, packets)
+    }
+
+    /// By how many more of `packets` than `p0` of them may be lost by chance: three standard deviations.
+    fn by_chance(&self, p0: f64, packets: f64) -> f64 {
+        let at_a_time = (PRIOR_LOST + self.noise_lost) / (PRIOR_LOST + self.noise_bursts);
+        let variance = (2.0 * at_a_time.max(1.0) - 1.0) * p0 * (1.0 - p0) * packets;
+        3.0 * variance.sqrt()
     }
 
     /// IsInflightTooHigh, in packets.
@@ -263,22 +321,29 @@ mod tests {
     fn the_least_queue_of_two_parts() {
         let start = Instant::now();
         let mut near = Near::default();
-        assert_eq!(near.get(), 0.0);
-        // ms, queue, and the least of late; parts of 100 ms. Before the first one there was no queue.
-        for (ms, queue, least) in [
-            (0, 0.010, 0.0),
-            (50, 0.008, 0.0),
-            (99, 0.009, 0.0),
-            (100, 0.020, 0.008),
-            (150, 0.030, 0.008),
-            (299, 0.050, 0.020),
-            (300, 0.040, 0.020),
-            // Silent for two parts: nothing of before counts.
-            (499, 0.060, 0.060),
-            (550, 0.070, 0.060),
+        assert_eq!((near.get(), near.apart), (0.0, 0.0));
+        // ms, queue, and the least of late; parts of 100 ms.
+        // A sixteenth of what neighbouring parts differ by is added to fifteen of what they did.
+        for (ms, queue, least, apart) in [
+            (0, 0.010, 0.010, 0.0),
+            (0, 0.009, 0.009, 0.0),
+            (50, 0.008, 0.008, 0.0),
+            (99, 0.009, 0.008, 0.0),
+            (100, 0.024, 0.008, 0.0),
+            (150, 0.030, 0.008, 0.0),
+            // 24 ms after 8.
+            (299, 0.050, 0.024, 0.001),
+            // 50 ms after 24: 15/16 of 1 ms, and 26/16.
+            (399, 0.060, 0.050, 0.0025625),
+            // Silent for two parts: nothing of before counts. 60 ms after 50: 15/16 of 2.5625 ms, and 10/16.
+            (600, 0.070, 0.070, 0.00302734375),
+            (650, 0.065, 0.065, 0.00302734375),
+            // No part came before the last one: nothing to compare it with.
+            (700, 0.010, 0.010, 0.00302734375),
         ] {
             near.add(start + Duration::from_millis(ms), queue, 0.1);
             assert_eq!(near.get(), least, "{ms}");
+            close(near.apart, apart);
         }
     }
 
@@ -333,46 +398,86 @@ mod tests {
 
     #[test]
     fn what_the_path_loses_anyway_by_hand() {
-        // The longest queue, the greatest of this round trip, all in Cruise; whether p0 is learned. A queue
-        // is one from a quarter of the longest on, within 1 and 2 ms.
-        for (longest, standing, cruised, learns) in [
+        // The longest queue, that of late, and whether the path cruises; whether p0 is learned. A queue is one
+        // from a quarter of the longest on, within 1 and 2 ms.
+        for (longest, queue, cruises, learns) in [
             (0.008, 0.0019, true, true),
-            (0.008, 0.002, true, false),
+            (0.008, 0.0021, true, false),
             (0.008, 0.0019, false, false),
             (0.080, 0.0019, true, true),
             (0.080, 0.0021, true, false),
             (0.006, 0.0014, true, true),
             (0.006, 0.0016, true, false),
             (0.002, 0.0009, true, true),
-            (0.002, 0.0010, true, false),
+            (0.002, 0.0011, true, false),
             (0.0019, 0.0, true, false),
         ] {
             let mut judge = Judge {
                 longest: [0.0, longest],
-                standing: [0.0, standing],
-                cruised,
-                lost: 2.0,
-                acked: 98.0,
+                near: settled(queue),
                 ..Judge::default()
             };
-            judge.on_round(true);
-            let expected = if learns { 2.2 / 300.0 } else { 0.001 };
+            let now = Instant::now();
+            judge.on_ack(&seen(now, 0.1 + queue, 98.0), 0.1, cruises);
+            judge.on_loss(2.0);
+            // Of 2 packets more a 250th is forgotten: (0.2 + 2)/(200 + 97.608 + 2).
+            let expected = if learns { 2.2 / 299.608 } else { 0.001 };
+            close(judge.p0(0.05), expected);
+            // Neither an ACK in a probe nor what was lost after it counts.
+            judge.on_ack(&seen(now, 0.1 + queue, 50.0), 0.1, false);
+            judge.on_loss(5.0);
             close(judge.p0(0.05), expected);
             if learns {
-                // Of 50 packets more a tenth is forgotten: (0.2 + 1.8 + 1)/(200 + 90 + 50).
-                (judge.lost, judge.acked) = (1.0, 49.0);
-                (judge.cruised, judge.standing) = (true, [0.0, 0.0]);
-                judge.on_round(true);
-                close(judge.p0(0.05), 3.0 / 340.0);
+                // Of 50 packets more a tenth is forgotten: (0.2 + 1.8)/(200 + 89.6472 + 50).
+                judge.on_ack(&seen(now, 0.1 + queue, 50.0), 0.1, true);
+                close(judge.p0(0.05), 2.0 / 339.6472);
             }
         }
+    }
+
+    /// A queue that has been there for long.
+    fn settled(queue: f64) -> Near {
+        Near {
+            since: Some(Instant::now()),
+            least: [queue, queue],
+            apart: 0.0,
+        }
+    }
+
+    #[test]
+    fn bursts_lose_more_by_chance() {
+        // 21 of 420 packets are 0.05; with 4.2 at a time, which is 21 in 5 bursts, 7.4 times the variance.
+        let judge = |bursts| Judge {
+            noise_lost: 20.8,
+            noise_sent: 220.0,
+            noise_bursts: bursts,
+            ..Judge::default()
+        };
+        let deviation = (0.05_f64 * 0.95 * 100.0).sqrt();
+        for (bursts, factor) in [(20.8, 1.0_f64), (4.8, 7.4), (30.0, 1.0)] {
+            close(judge(bursts).p0(0.2), 0.05);
+            let more = 3.0 * deviation * factor.sqrt();
+            close(judge(bursts).by_chance(0.05, 100.0), more);
+            close(judge(bursts).bound(&rules("noise=0.2"), 100.0), 7.0 + more);
+        }
+        // Nothing is known of a new path: one at a time, whatever p0 is.
+        close(Judge::default().by_chance(0.05, 100.0), 3.0 * deviation);
     }
 
     #[test]
     fn whose_queue_it_is_and_who_gives_way() {
         let mut judge = Judge::default();
-        for (longest, least) in [(0.002, 0.002), (0.006, 0.003), (0.020, 0.004)] {
+        // The longest, what neighbours differ by, and what is a rival's.
+        for (longest, apart, least) in [
+            (0.002, 0.0, 0.002),
+            (0.006, 0.0, 0.003),
+            (0.006, 0.0003, 0.003),
+            (0.006, 0.0004, 0.0032),
+            (0.020, 0.0, 0.004),
+            (0.020, 0.003, 0.024),
+        ] {
             judge.longest = [longest, 0.0];
+            judge.near.apart = apart;
             close(judge.queue_of_rivals(), least);
         }
         let rules = rules("noise=0.2");
@@ -381,11 +486,29 @@ mod tests {
             judge.lost_queued = lost_queued;
             assert_eq!(judge.gives_way(&rules, 75.0), gives_way);
         }
-        // p0 = 20.2/400 and 100 packets: 5.05 + 3 sqrt(0.0505 0.9495 100) = 11.619.
+        // p0 = 20.2/400 and 100 packets, one lost at a time: 5.05 + 3 sqrt(0.0505 0.9495 100) = 11.619.
         (judge.noise_lost, judge.noise_sent) = (20.0, 200.0);
+        judge.noise_bursts = 20.0;
         for (lost_queued, gives_way) in [(11.61, false), (11.63, true)] {
             judge.lost_queued = lost_queued;
             assert_eq!(judge.gives_way(&rules, 100.0), gives_way);
+        }
+    }
+
+    #[test]
+    fn jitter_is_nobodys_queue() {
+        // Queues of 6 ms and more, in parts of 12.5 ms, that differ by so much more.
+        for (other, is_rival) in [(0.006, true), (0.0066, true), (0.007, false), (0.010, false)] {
+            let mut judge = Judge::default();
+            let mut now = Instant::now();
+            for part in 0..100 {
+                now += Duration::from_micros(12_500);
+                let queue = [0.006, other][part % 2];
+                judge.on_ack(&seen(now, 0.1 + queue, 1.0), 0.1, true);
+                judge.on_round(part == 80);
+            }
+            assert_eq!(judge.sees_queue(), is_rival, "{other}");
+            assert_eq!(judge.cruised_with_queue(), is_rival, "{other}");
         }
     }
 

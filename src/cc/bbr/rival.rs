@@ -236,12 +236,9 @@ mod tests {
         ] {
             let mut engine = engine(start);
             engine.rival.bound_at = Some(start);
-            // Twice, as the part before the first sample had no queue.
-            for _ in 0..2 {
-                let mut late = seen(start);
-                late.rtt = Some(0.125 + queue);
-                engine.judge.on_ack(&late, 0.125, true);
-            }
+            let mut late = seen(start);
+            late.rtt = Some(0.125 + queue);
+            engine.judge.on_ack(&late, 0.125, true);
             let mut seen = seen(start + ms * MS);
             seen.cwnd_limited = false;
             engine.update_rival(&rules, &seen);
@@ -292,11 +289,9 @@ mod tests {
         for (queue, gives_way) in [(0.375, true), (0.376, false)] {
             let mut engine = engine(now);
             engine.peak = [80e3, 0.0];
-            for _ in 0..2 {
-                let mut late = seen(now);
-                late.rtt = Some(0.125 + queue);
-                engine.judge.on_ack(&late, 0.125, true);
-            }
+            let mut late = seen(now);
+            late.rtt = Some(0.125 + queue);
+            engine.judge.on_ack(&late, 0.125, true);
             engine.on_congestion(&rules, now, now, 1000.0);
             assert_eq!(engine.gave_way().is_some(), gives_way, "{queue}");
         }
