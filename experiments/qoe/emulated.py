@@ -25,7 +25,7 @@ GRACE_S = 60
 # TCP waits twice as long after each silence: what ends a session is to be the network, and no timer of the player's.
 IDLE_TIMEOUT_MS = 120_000
 # As `mpq serve` has it by itself, and what of the kernel's comes next to it.
-NGINX = "quic_multipath on; quic_congestion_control uncoupled-bbr; quic_scheduler ecf; keepalive_timeout 120s;"
+NGINX = "quic_multipath on; quic_congestion_control sbd-bbr; quic_scheduler ecf; keepalive_timeout 120s;"
 TCP_CONTROLLER = "bbr"
 MPD = "manifest.mpd"
 # As many segments of live media have been made when a session begins, as with `mpq sim`.

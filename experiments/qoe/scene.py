@@ -98,7 +98,7 @@ def scenario(scene, seed, content, sessions):
              f"seeds = [{seed}]", 'sample = "500 ms"']
     for name, link in scene.links.items():
         lines += ["", *_link(name, link, drawn[name])]
-    lines += ["", "[[flow]]", f'name = "{FLOW}"', f"paths = {_inline([first, second])}", 'cc = "uncoupled-bbr"',
+    lines += ["", "[[flow]]", f'name = "{FLOW}"', f"paths = {_inline([first, second])}", 'cc = "sbd-bbr"',
               'scheduler = "ecf"', 'attempt_delay = "20 ms"', "ack_frequency = true", "[flow.dash]",
               *(f"{key} = {_inline(value)}" for key, value in content.items()), 'length = "60 s"', "cmcd = true"]
     for i, download in enumerate(scene.downloads):

@@ -29,6 +29,7 @@ pub struct Member {
 
 /// Which of the paths carry data: those whose Omega is above `least` [MO algorithm 1, line 11], those
 /// that are not measured yet, and for each of the former that does not work the best one of the others.
+/// Where each one is in the others' way, all carry but the worst; ours, as the paper had no such case.
 pub fn chosen(members: &[Member], least: f64) -> Vec<bool> {
     let is_used = |member: &Member| member.omega.is_none_or(|omega| omega > least);
     let mut chosen: Vec<bool> = members.iter().map(is_used).collect();
@@ -42,7 +43,11 @@ pub fn chosen(members: &[Member], least: f64) -> Vec<bool> {
         .collect();
     // The best first; of equals the one that was opened first.
     others.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    for (_, i) in others.into_iter().take(broken) {
+    let replaced = match chosen.contains(&true) {
+        true => broken,
+        false => others.len().saturating_sub(1).max(1),
+    };
+    for (_, i) in others.into_iter().take(replaced) {
         chosen[i] = true;
     }
     chosen
@@ -198,6 +203,16 @@ mod tests {
         let members = [member(None), member(Some(0.0)), member(Some(-0.05))];
         assert_eq!(chosen(&members, 0.0), [true, false, false]);
         assert_eq!(chosen(&members, -0.1), [true, true, true]);
+    }
+
+    #[test]
+    fn where_each_is_in_the_way_all_but_the_worst_are_used() {
+        let mut members = members(&[-0.36, -0.51, -14.1]);
+        assert_eq!(chosen(&members, -0.1), [true, true, false]);
+        assert_eq!(chosen(&members[1..], -0.1), [true, false]);
+        // Of those that work.
+        members[1].works = false;
+        assert_eq!(chosen(&members, -0.1), [true, false, false]);
     }
 
     #[test]

@@ -44,6 +44,10 @@ impl fmt::Debug for CcObserver {
     }
 }
 
+/// What controls congestion if nothing else is said: fast where links lose, and one flow where paths
+/// share a bottleneck (docs/controllers.md).
+pub const DEFAULT_CONTROLLER: &str = "sbd-bbr";
+
 /// What this endpoint announces and how it behaves on the transport level.
 #[derive(Clone, Debug)]
 pub struct TransportSettings {
@@ -123,7 +127,7 @@ pub struct TransportSettings {
 impl Default for TransportSettings {
     fn default() -> Self {
         TransportSettings {
-            congestion_controller: "cubic".into(),
+            congestion_controller: DEFAULT_CONTROLLER.into(),
             cc_observer: None,
             scheduler: "ecf".into(),
             max_data: 24 << 20,

@@ -27,6 +27,7 @@ pub use cid::EndpointKey;
 pub use config::CcObserver;
 pub use config::ConfigError;
 pub use config::TransportSettings;
+pub use config::DEFAULT_CONTROLLER;
 pub use conn_key::ConnKey;
 pub use connection::Conn;
 pub use connection::PathSnapshot;

@@ -23,7 +23,7 @@ pub struct TransportArgs {
         long = "cc",
         alias = "cc-algorithm",
         value_name = "NAME[:KEY=VALUE,...]",
-        default_value = "uncoupled-bbr",
+        default_value = mpq_driver::DEFAULT_CONTROLLER,
         value_parser = checked(quiche::check_cc_algorithm_name)
     )]
     cc: String,

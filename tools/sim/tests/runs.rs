@@ -50,6 +50,7 @@ fn one_flow_fills_one_link() {
         rtt = "40 ms"
         [[flow]]
         name = "f"
+        cc = "cubic"
         paths = ["l"]
         [[window]]
         name = "steady"
