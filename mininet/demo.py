@@ -21,7 +21,7 @@ from mpqnet.server import PORT, Server, client_command
 from mpqnet.topology import DisjointPaths, measure_links
 
 BULK = "bulk.bin"
-NGINX_DIRECTIVES = "quic_multipath on; quic_congestion_control olia; quic_scheduler ecf;"
+NGINX_DIRECTIVES = "quic_multipath on; quic_scheduler ecf;"
 HERE = Path(__file__).resolve().parent
 
 

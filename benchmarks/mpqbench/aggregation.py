@@ -9,7 +9,7 @@ from .setting import MIB, download, link
 
 RUNS = 10
 
-CONTROLLERS = ("lia", "olia", "uncoupled-cubic", "uncoupled-bbr")
+CONTROLLERS = ("lia", "olia", "uncoupled-cubic", "uncoupled-bbr", "sbd-bbr")
 
 # Links, bytes, and the completion time wanted. For scale: the first pair alone takes 3.36 s for the
 # bytes without any header, the second 1.32 s.

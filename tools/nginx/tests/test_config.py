@@ -26,7 +26,7 @@ import pytest
     ("quic_careful_resume on;", 'invalid value "on" in "quic_careful_resume" directive, it must be "off" or a time'),
     ("quic_careful_resume 2d;", 'invalid value "2d" in "quic_careful_resume" directive'),
     ("quic_careful_resume 10m;",
-     '"quic_careful_resume" does not work with "quic_congestion_control cubic", which resumes no window'),
+     '"quic_congestion_control sbd-bbr" resumes no window; "quic_careful_resume" works with olia, for one'),
     ("quic_careful_resume off; quic_careful_resume off;", '"quic_careful_resume" directive is duplicate'),
     ("quic_ack_detours perhaps;", 'it must be "on" or "off"'),
     ("quic_ack_frequency seldom;", 'it must be "on" or "off"'),

@@ -122,7 +122,7 @@ def test_example_plays(dash, mpq):
     lines = [line for line in dash.access() if ".m4s " in line]
     assert len(lines) == SEGMENTS
     # With so small a buffer the last segment comes seconds after the first, and the second path before it.
-    assert "proto=HTTP/3.0 mp=1 paths=2" in lines[-1] and "cc=olia sched=min-rtt" in lines[-1]
+    assert "proto=HTTP/3.0 mp=1 paths=2" in lines[-1] and "cc=sbd-bbr sched=ecf" in lines[-1]
 
 
 def test_unit(tmp_path):

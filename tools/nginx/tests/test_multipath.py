@@ -94,7 +94,7 @@ def test_status(nginx, mpq):
     assert worker["accepted"] == worker["established"] == 2
     assert worker["connections"] >= 1
     mine = status["connections"][-1]
-    assert mine["congestion_control"] == "cubic" and mine["scheduler"] == "min-rtt"
+    assert mine["congestion_control"] == "sbd-bbr" and mine["scheduler"] == "min-rtt"
     path, = mine["paths"]
     assert path["local"] == f"127.0.0.1:{nginx.port}"
     assert path["health"] == "healthy" and path["sent_bytes"] > 0

@@ -19,7 +19,7 @@ def test_page(nginx):
     assert response.status == 200
     assert response.body == file(nginx, "1m.bin")
     assert nginx.access()[-1].startswith("GET /1m.bin 200 1000000 h3 0 1 0:")
-    assert nginx.access()[-1].endswith(" cubic min-rtt")
+    assert nginx.access()[-1].endswith(" sbd-bbr min-rtt")
 
 
 def test_head(nginx):
