@@ -33,6 +33,11 @@ fn netns_a_full_send_buffer_delays_and_loses_nothing() {
             buffer_bytes: 20_000,
             ..Default::default()
         },
+        // One that paces by a model of the link would hardly ever fill the buffer.
+        transport: TransportSettings {
+            congestion_controller: "cubic".into(),
+            ..Default::default()
+        },
         ..Default::default()
     });
     let mut client = client(TransportSettings::default());
