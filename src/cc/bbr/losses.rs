@@ -498,7 +498,12 @@ mod tests {
     #[test]
     fn jitter_is_nobodys_queue() {
         // Queues of 6 ms and more, in parts of 12.5 ms, that differ by so much more.
-        for (other, is_rival) in [(0.006, true), (0.0066, true), (0.007, false), (0.010, false)] {
+        for (other, is_rival) in [
+            (0.006, true),
+            (0.0066, true),
+            (0.007, false),
+            (0.010, false),
+        ] {
             let mut judge = Judge::default();
             let mut now = Instant::now();
             for part in 0..100 {
