@@ -291,7 +291,7 @@ pub(super) struct Seen {
     sample: RateSample,
     /// rs.delivery_rate, if it is a measure.
     rate: Option<f64>,
-    /// rs.is_app_limited.
+    /// rs.is_app_limited, or it says nothing for another reason.
     limited: bool,
     /// C.is_cwnd_limited, in this round trip or the last one.
     cwnd_limited: bool,
@@ -361,9 +361,8 @@ pub(super) struct Engine {
 
 impl Engine {
     /// UpdateOnACK, with the order of the draft's section 5.2.3.
-    fn on_ack(&mut self, rules: &Rules, mut seen: Seen) {
-        seen.limited |= self.is_ignored(seen.sample.prior_bytes);
-        self.bounds.note_delivery(&seen);
+    fn on_ack(&mut self, rules: &Rules, seen: &Seen) {
+        self.bounds.note_delivery(seen);
         self.rounds.update(&seen.sample);
         if self.rounds.started {
             self.peak = [0.0, self.peak[0]];
@@ -372,28 +371,28 @@ impl Engine {
         let rate = seen.rate.filter(|_| is_valid);
         self.max_bw.update(rate, seen.limited);
         self.judge
-            .on_ack(&seen, self.min_rtt.secs, self.phase == Phase::Cruise);
-        self.adapt_lower_bounds(rules, &seen);
-        self.update_rival(rules, &seen);
+            .on_ack(seen, self.min_rtt.secs, self.phase == Phase::Cruise);
+        self.adapt_lower_bounds(rules, seen);
+        self.update_rival(rules, seen);
         self.aggregation.update(
-            &seen,
+            seen,
             self.bw,
             self.cwnd,
             self.rounds.count,
             self.full.reached,
         );
         self.full
-            .check(&seen, self.rounds.started, self.min_rtt.secs);
-        self.check_startup_done(rules, &seen);
-        self.check_drain_done(rules, &seen);
-        self.update_cycle(rules, &seen);
+            .check(seen, self.rounds.started, self.min_rtt.secs);
+        self.check_startup_done(rules, seen);
+        self.check_drain_done(rules, seen);
+        self.update_cycle(rules, seen);
         self.min_rtt.update(rules, seen.now, seen.rtt);
-        self.check_probe_rtt(rules, &seen);
-        self.bounds.advance_delivery(&seen);
+        self.check_probe_rtt(rules, seen);
+        self.bounds.advance_delivery(seen);
         self.judge.on_round(self.rounds.started);
         self.bw = self.max_bw.get().min(self.bounds.bw_lo) * (1.0 - self.orders.less);
         self.set_pace(rules);
-        self.set_cwnd(&seen);
+        self.set_cwnd(seen);
     }
 
     /// Packets that leave from now on until all that is in flight is delivered say nothing.
@@ -505,7 +504,7 @@ impl Engine {
             rtt: ack.rtt_sample.map(secs),
             sample: *sample,
             rate: sample.bytes_per_sec(),
-            limited: sample.newest.app_limited,
+            limited: sample.newest.app_limited || self.is_ignored(sample.prior_bytes),
             // Two packets are a burst of the pacer.
             cwnd_limited: self.peak[0].max(self.peak[1]) + 2.0 * mss >= self.cwnd,
         }
@@ -531,7 +530,7 @@ impl Engine {
             self.restore_cwnd();
         }
         let cwnd = self.cwnd;
-        self.on_ack(rules, seen);
+        self.on_ack(rules, &seen);
         self.open_faster(now, path, ack, cwnd);
         Some(self.control())
     }

@@ -68,8 +68,8 @@ impl<'a, F> Own<'a, F> {
 
     /// The paths that this one is coupled with, without it, in path ID order.
     pub fn others(&self) -> impl Iterator<Item = (&'a PathState, &F)> + Clone {
-        let flows = self.others.into_iter().flatten();
-        flows.filter_map(|(id, flow)| {
+        let [before, after] = self.others;
+        before.iter().chain(after).filter_map(|(id, flow)| {
             let path = self.paths.get(*id)?;
             is_member(path).then_some((path, flow))
         })
@@ -79,7 +79,8 @@ impl<'a, F> Own<'a, F> {
         if id == self.path.id {
             return Some(self.flow);
         }
-        let mut others = self.others.into_iter().flatten();
+        let [before, after] = self.others;
+        let mut others = before.iter().chain(after);
         others.find(|(other, _)| *other == id).map(|(_, flow)| flow)
     }
 }

@@ -274,7 +274,7 @@ impl Group {
         };
         path.acked_since_loss_bytes = path.acked_since_loss_bytes.saturating_add(ack.acked_bytes);
         path.in_recovery &= window.sent_before_recovery(ack.newest_sent);
-        window.note_round(now, ack, path.rtt, Start::Slow);
+        window.note_flight(now, ack);
         let control = self.controller.on_model(now, paths, id, ack, rate);
         self.control(paths, id, control);
     }
@@ -314,7 +314,7 @@ impl Group {
             if let Some(control) = control {
                 window.control(control);
             }
-            window.publish_any(path, true);
+            window.publish(path, true);
         }
     }
 
@@ -398,7 +398,7 @@ impl Group {
         };
         if !self.is_model && window.take_back(path) {
             self.controller.undo(id);
-            window.publish_any(path, self.controller.has_slow_start());
+            window.publish(path, self.controller.has_slow_start());
         }
     }
 
@@ -415,7 +415,7 @@ impl Group {
                 window.apply(change);
             }
             if let Some(path) = paths.get_mut(id) {
-                window.publish_any(path, self.controller.has_slow_start());
+                window.publish(path, self.controller.has_slow_start());
             }
         }
     }
@@ -444,7 +444,7 @@ impl Group {
             window.cwnd_bytes = initial_bytes;
         }
         window.initial_bytes = initial_bytes;
-        window.publish_any(path, self.controller.has_slow_start());
+        window.publish(path, self.controller.has_slow_start());
     }
 
     /// The path's 4-tuple changed to one not known to share the old one's bottleneck: the window

@@ -232,8 +232,11 @@ impl Detector {
         };
         let epoch = *self.epoch.get_or_insert(now);
         let since = |time: Instant| {
-            let before = epoch.saturating_duration_since(time).as_micros() as i64;
-            time.saturating_duration_since(epoch).as_micros() as i64 - before
+            let micros = |duration: Duration| duration.as_micros() as i64;
+            match time.checked_duration_since(epoch) {
+                Some(since) => micros(since),
+                None => -micros(epoch.saturating_duration_since(time)),
+            }
         };
         let arrived = match source {
             Source::OneWay => since(ack.newest_sent).saturating_add(micros),

@@ -94,6 +94,9 @@ const LEAST_KAPPA: f64 = 0.85;
 /// A group whose leader has not probed for so long beyond the longest wait is probed by any path.
 const LEADER_LATE: Duration = Duration::from_secs(4);
 
+/// Two round trips are this long at least.
+const LEAST_ROUNDS: Duration = Duration::from_millis(20);
+
 /// The controller.
 #[derive(Debug)]
 struct SbdBbr {
@@ -205,7 +208,8 @@ impl SbdBbr {
         }
     }
 
-    /// What the group asks of a path.
+    /// What the group asks of a path. Where it is stored as it is made, nothing waits for a copy.
+    #[inline(always)]
     fn orders(&self, own: &Own<Flow>) -> Orders {
         let (id, flow) = (own.path.id, &*own.flow);
         let group = self.detector.group(id);
@@ -303,9 +307,13 @@ impl SbdBbr {
         };
         let (since, before) = clock.round.unwrap_or((own.now, -(acked as f64)));
         let delivered = before + acked as f64;
-        let secs = own.now.saturating_duration_since(since).as_secs_f64();
+        let elapsed = own.now.saturating_duration_since(since);
         clock.round = Some((since, delivered));
-        let rounds = |flow: &Flow| secs >= 2.0 * flow.engine.min_rtt().unwrap_or(0.0).max(0.01);
+        if elapsed < LEAST_ROUNDS {
+            return;
+        }
+        let secs = elapsed.as_secs_f64();
+        let rounds = |flow: &Flow| secs >= 2.0 * flow.engine.min_rtt().unwrap_or(0.0);
         let in_group = |path: &PathState| self.detector.group(path.id) == group;
         if rounds(own.flow) && (own.others()).all(|(path, flow)| !in_group(path) || rounds(flow)) {
             clock.delivered[0] = clock.delivered[0].max(delivered / secs);

@@ -190,6 +190,20 @@ impl PathWindow {
         }
     }
 
+    /// Counts the flight before the ACK into its round. Returns whether it ends one, and whether that
+    /// is more than the time before the first.
+    pub fn note_flight(&mut self, now: Instant, ack: &Ack) -> [bool; 2] {
+        let started = self.round_started;
+        let ends = started.is_none_or(|started| ack.newest_sent >= started);
+        if ends {
+            self.round_started = Some(now);
+            self.peak_in_flight_bytes = [0, self.peak_in_flight_bytes[0]];
+        }
+        let peak = &mut self.peak_in_flight_bytes[0];
+        *peak = (*peak).max(ack.in_flight_before_bytes);
+        [ends, started.is_some()]
+    }
+
     /// Counts the ACK into its round, and returns the RTT samples of a round that it ended.
     pub fn note_round(
         &mut self,
@@ -199,21 +213,14 @@ impl PathWindow {
         start: Start,
     ) -> Option<Samples> {
         let mut ended = None;
-        if self
-            .round_started
-            .is_none_or(|started| ack.newest_sent >= started)
-        {
-            let first = self.round_started.replace(now).is_none();
+        if let [true, is_round] = self.note_flight(now, ack) {
             let samples = std::mem::take(&mut self.samples);
-            ended = (!first).then_some(samples);
-            self.peak_in_flight_bytes = [0, self.peak_in_flight_bytes[0]];
+            ended = is_round.then_some(samples);
             self.hystart.on_round();
-            if !first {
+            if is_round {
                 self.begin.on_round(self.cwnd_bytes);
             }
         }
-        let peak = &mut self.peak_in_flight_bytes[0];
-        *peak = (*peak).max(ack.in_flight_before_bytes);
         if let Some(sample) = ack.rtt_sample {
             self.samples.add(sample);
             if let Some(rtt) = &rtt {
@@ -410,15 +417,8 @@ impl PathWindow {
         self.ssthresh_bytes = self.ssthresh_bytes.min(self.cwnd_bytes);
     }
 
-    /// `publish` with the rate that a model wants, if there is one.
-    pub fn publish_any(&mut self, path: &mut PathState, slow_start: bool) {
-        self.publish(path, slow_start);
-        if let Some(rate) = self.model_rate {
-            path.pacing_rate_bytes_per_sec = Some(bounded(rate, 1.0) as u64);
-        }
-    }
-
-    /// Keeps the window within its bounds, whatever a controller answered, and shows it.
+    /// Keeps the window within its bounds, whatever a controller answered, and shows it, with the rate
+    /// that a model wants or else the one that follows from the window.
     pub fn publish(&mut self, path: &mut PathState, slow_start: bool) {
         let floor = self.min_packets * path.mss_bytes as f64;
         self.cwnd_bytes = bounded(self.cwnd_bytes, floor);
@@ -434,6 +434,10 @@ impl PathWindow {
             true => SSTHRESH_UNSET,
             false => self.ssthresh_bytes as u64,
         };
+        if let Some(rate) = self.model_rate {
+            path.pacing_rate_bytes_per_sec = Some(bounded(rate, 1.0) as u64);
+            return;
+        }
         let gain = match self.in_slow_start() {
             _ if self.resume.is_some_and(|resume| resume.is_unvalidated()) => 1.0,
             true => PACING_GAIN_SLOW_START,

@@ -18,6 +18,7 @@
 //! That the path shows a queue at other times is asked for: a policer, which drops what is above
 //! its rate without ever having one, is not thought to lose at random.
 
+use std::time::Duration;
 use std::time::Instant;
 
 use super::Rules;
@@ -47,7 +48,7 @@ const JITTERS: f64 = 8.0;
 const APART_GAIN: f64 = 1.0 / 16.0;
 
 /// The longest queue is of the last 5 to 10 s.
-const QUEUE_MEMORY_SECS: f64 = 5.0;
+const QUEUE_MEMORY: Duration = Duration::from_secs(5);
 
 /// Startup ends by losses if there are so many ranges of them in a round trip.
 const STARTUP_RANGES_COUNTED: u32 = 6;
@@ -72,7 +73,7 @@ pub struct Judge {
     standing: f64,
     /// The longest queue, of this half of the memory and of the last.
     longest: [f64; 2],
-    half_since: Option<Instant>,
+    half_until: Option<Instant>,
     min_rtt: f64,
     /// Whether the round trip was all in Cruise.
     cruised: bool,
@@ -144,10 +145,11 @@ impl Judge {
         self.acked += acked;
         self.cruised &= cruises;
         self.min_rtt = min_rtt;
-        let since = *self.half_since.get_or_insert(seen.now);
-        if seen.now.saturating_duration_since(since).as_secs_f64() > QUEUE_MEMORY_SECS {
-            self.half_since = Some(seen.now);
-            self.longest = [0.0, self.longest[0]];
+        if self.half_until.is_none_or(|until| seen.now > until) {
+            if self.half_until.is_some() {
+                self.longest = [0.0, self.longest[0]];
+            }
+            self.half_until = Some(seen.now + QUEUE_MEMORY);
         }
         if let Some(rtt) = seen.rtt.filter(|_| min_rtt.is_finite()) {
             self.queue = self.queue.max(rtt - min_rtt);
@@ -282,7 +284,8 @@ impl Judge {
 
     /// IsInflightTooHigh, in packets.
     pub fn too_many(&self, rules: &Rules, lost: f64, packets: f64) -> bool {
-        lost > self.bound(rules, packets)
+        // Most ACKs are of nothing lost, and the bound costs a root.
+        lost > 0.0 && lost > self.bound(rules, packets)
     }
 
     /// CheckStartupHighLoss, at the end of a round trip; `flat` are those that brought no growth.
@@ -311,8 +314,6 @@ impl Judge {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::super::testing;
     use super::super::testing::rules;
     use super::*;

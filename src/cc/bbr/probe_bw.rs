@@ -1,5 +1,6 @@
 //! ProbeBW: Down, Cruise, Refill and Up in turn (draft, section 5.3.3).
 
+use std::time::Duration;
 use std::time::Instant;
 
 use super::Engine;
@@ -42,9 +43,11 @@ pub struct Cycle {
     /// The last probe ended at `inflight_hi`, before it could.
     was_precautionary: bool,
     ack_phase: AckPhase,
-    /// When Down began.
+    /// When Down began, and the next probe comes so long after it.
     since: Option<Instant>,
     wait_secs: f64,
+    /// The two together.
+    due: Option<Instant>,
     /// The round trip in which it is due at the latest, whatever the window.
     latest_round: u64,
     /// The round trip from which on they count as since the last probe.
@@ -74,9 +77,15 @@ impl Cycle {
     /// After Startup: the next probe soon.
     pub fn look_early(&mut self, rules: &Rules) {
         if rules.look {
-            self.wait_secs = self.wait_secs.min(EARLY_SECS);
+            self.wait(self.wait_secs.min(EARLY_SECS));
             self.latest_round = self.first_round + EARLY_ROUNDS;
         }
+    }
+
+    fn wait(&mut self, secs: f64) {
+        self.wait_secs = secs;
+        let wait = Duration::from_nanos((secs * 1e9) as u64);
+        self.due = self.since.map(|since| since + wait);
     }
 
     /// Samples of a probe are over once the next round trip begins.
@@ -104,11 +113,12 @@ impl Engine {
         let cycle = &mut self.cycle;
         cycle.acked_per_packet = f64::INFINITY;
         // PickProbeWait: up to a second more, and up to a round trip less.
-        cycle.wait_secs = rules.wait_secs + cycle.random(mix);
+        cycle.since = Some(now);
+        let wait_secs = rules.wait_secs + cycle.random(mix);
+        cycle.wait(wait_secs);
         cycle.first_round =
             self.rounds.count - u64::from(cycle.random(mix) < 0.5).min(self.rounds.count);
         cycle.latest_round = u64::MAX;
-        cycle.since = Some(now);
         cycle.ack_phase = AckPhase::Stopping;
         self.rounds.start();
         self.phase = Phase::Down;
@@ -224,9 +234,7 @@ impl Engine {
         if orders.probe || orders.hold {
             return orders.probe;
         }
-        let elapsed = cycle.since.is_some_and(|since| {
-            seen.now.saturating_duration_since(since).as_secs_f64() > cycle.wait_secs
-        });
+        let elapsed = cycle.due.is_some_and(|due| seen.now > due);
         let rounds = self.rounds.count.saturating_sub(cycle.first_round);
         let window = self.bdp(1.0).min(self.cwnd) / seen.mss + orders.others_packets;
         elapsed
@@ -283,8 +291,6 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::super::testing;
     use super::super::testing::rules;
     use super::*;
@@ -405,8 +411,8 @@ mod tests {
         let now = Instant::now() + Duration::from_secs(9);
         let mut engine = engine(1000);
         engine.cycle.latest_round = u64::MAX;
-        engine.cycle.wait_secs = 2.0;
         engine.cycle.since = Some(now - Duration::from_secs(2));
+        engine.cycle.wait(2.0);
         engine.cycle.first_round = engine.rounds.count;
         assert!(!engine.is_time_to_probe(&seen(now, 1000)));
         let later = seen(now + Duration::from_millis(1), 1000);

@@ -30,9 +30,11 @@ const AS_GOOD: f64 = 1.0 / 32.0;
 pub struct MinRtt {
     /// Infinite before the first sample.
     pub secs: f64,
-    stamp: Option<Instant>,
+    /// It holds until then, [`FILTER`] after it was seen.
+    until: Option<Instant>,
     probe_secs: f64,
-    probe_stamp: Option<Instant>,
+    /// Until then no smaller one is waited for, [`INTERVAL`] after it was seen.
+    probe_until: Option<Instant>,
     /// No sample was as small for 5 s.
     pub expired: bool,
     way_back: Option<PathId>,
@@ -45,9 +47,9 @@ impl Default for MinRtt {
     fn default() -> Self {
         MinRtt {
             secs: f64::INFINITY,
-            stamp: None,
+            until: None,
             probe_secs: f64::INFINITY,
-            probe_stamp: None,
+            probe_until: None,
             expired: false,
             way_back: None,
             done: None,
@@ -59,19 +61,17 @@ impl Default for MinRtt {
 impl MinRtt {
     /// UpdateMinRTT. A queue that was as good as empty need not be emptied.
     pub fn update(&mut self, rules: &Rules, now: Instant, rtt: Option<f64>) {
-        let older = |stamp: Option<Instant>, than| {
-            stamp.is_some_and(|stamp| now.saturating_duration_since(stamp) > than)
-        };
-        self.expired = older(self.probe_stamp, INTERVAL);
+        let is_over = |until: Option<Instant>| until.is_some_and(|until| now > until);
+        self.expired = is_over(self.probe_until);
         if let Some(rtt) = rtt.filter(|rtt| *rtt < self.probe_secs || self.expired) {
             self.probe_secs = rtt;
-            self.probe_stamp = Some(now);
+            self.probe_until = Some(now + INTERVAL);
         } else if rules.seldom && rtt.is_some_and(|rtt| rtt <= (1.0 + AS_GOOD) * self.probe_secs) {
-            self.probe_stamp = Some(now);
+            self.probe_until = Some(now + INTERVAL);
         }
-        if self.probe_secs < self.secs || older(self.stamp, FILTER) {
+        if self.probe_secs < self.secs || is_over(self.until) {
             self.secs = self.probe_secs;
-            self.stamp = self.probe_stamp;
+            self.until = self.probe_until.map(|until| until + (FILTER - INTERVAL));
         }
     }
 
@@ -82,8 +82,8 @@ impl MinRtt {
         if let (true, Some(rtt)) = (changed, path.rtt) {
             self.secs = secs(rtt.min);
             self.probe_secs = self.secs;
-            self.stamp = Some(now);
-            self.probe_stamp = Some(now);
+            self.until = Some(now + FILTER);
+            self.probe_until = Some(now + INTERVAL);
         }
     }
 }
@@ -128,7 +128,7 @@ impl Engine {
     }
 
     fn exit_probe_rtt(&mut self, rules: &Rules, seen: &Seen) {
-        self.min_rtt.probe_stamp = Some(seen.now);
+        self.min_rtt.probe_until = Some(seen.now + INTERVAL);
         self.restore_cwnd();
         self.bounds.reset_short();
         if self.full.reached {
@@ -187,7 +187,10 @@ mod tests {
         path.way_back = PathId(1);
         least.note_way_back(now, path);
         assert_eq!((least.secs, least.probe_secs), (0.1, 0.1));
-        assert_eq!((least.stamp, least.probe_stamp), (Some(now), Some(now)));
+        assert_eq!(
+            (least.until, least.probe_until),
+            (Some(now + FILTER), Some(now + INTERVAL))
+        );
     }
 
     /// 1 MB/s and 0.1 s: half of the BDP are 50 kB.

@@ -81,7 +81,7 @@ impl Bench {
             limited: special.limited,
             cwnd_limited: true,
         };
-        self.engine.on_ack(&self.rules, seen);
+        self.engine.on_ack(&self.rules, &seen);
     }
 
     fn rounds(&mut self, count: usize, rate: f64) {

@@ -296,10 +296,11 @@ fn unlike_ways_back(roles: Roles, request: Request) {
 /// Whoever receives sends fewer acknowledgments if it is asked to, ours for noq and noq for ours.
 fn fewer_acks(roles: Roles, request: Request) {
     let acks = [false, true].map(|ack_frequency| {
-        // Packets arrive one by one.
+        // Packets arrive one by one, and many in the sixteenth of an RTT that an acknowledgment waits for.
         let link = LinkOptions {
             bytes_per_second: Some(4 * MB),
-            queue_bytes: 64_000,
+            queue_bytes: 160_000,
+            delay: Duration::from_millis(20),
             ..SLOW
         };
         let options = Options {
