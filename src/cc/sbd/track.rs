@@ -70,7 +70,13 @@ impl Default for Track {
 impl Track {
     /// Takes a delay; true if it is the first of a bin.
     pub fn add(&mut self, source: Source, arrived_micros: i64, micros: i64, act: Act) -> bool {
-        let index = arrived_micros.div_euclid(BIN.as_micros() as i64);
+        // Most samples are of the bin that fills, which is told without a division.
+        let bin_micros = BIN.as_micros() as i64;
+        let into = arrived_micros.wrapping_sub(self.newest.wrapping_mul(bin_micros));
+        let index = match (0..bin_micros).contains(&into) {
+            true => self.newest,
+            false => arrived_micros.div_euclid(bin_micros),
+        };
         if self.source != Some(source) {
             *self = Track {
                 source: Some(source),
