@@ -31,7 +31,7 @@ pub struct Rules {
     pub metered: Metered,
     /// Paths around a tunnel that holds the default route are allowed.
     pub around_tunnel: bool,
-    /// How often a path that stands by sends something for the NATs on its way.
+    /// After how long of silence a path sends something for the NATs on its way.
     pub keep_alive: Option<Duration>,
 }
 
@@ -57,7 +57,7 @@ pub const RULES: &[Param] = &[
     Param::time(
         "keep-alive",
         [0.0, 25.0, 3600.0],
-        "how often a path that stands by sends something, so that NATs do not forget it; 0s: never",
+        "no path is silent for longer in a connection that is used, so that NATs keep it; 0s: never",
     ),
 ];
 

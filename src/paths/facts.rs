@@ -106,6 +106,17 @@ pub struct Sample {
     pub is_wanted: bool,
 }
 
+/// What the paths of a connection have carried so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Traffic {
+    /// Bytes of streams that the application was given.
+    pub read_bytes: u64,
+    /// Bytes of packets that the peer acknowledged.
+    pub acked_bytes: u64,
+    /// Packets that left on each open path.
+    pub sent_packets: Vec<(PathId, u64)>,
+}
+
 /// Something that a manager must know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -181,6 +192,8 @@ pub enum Event {
     },
     /// An [`Action::Sample`](super::Action::Sample) was carried out.
     Sample(Sample),
+    /// An [`Action::Traffic`](super::Action::Traffic) was carried out.
+    Traffic(Traffic),
     /// The application wants no path from there, until an [`Event::LocalAddr`] says something new.
     Leave(Local),
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use super::handshake;
+use super::keep_alive::KeepAlive;
 use super::Action;
 use super::Attempts;
 use super::Candidate;
@@ -124,7 +125,6 @@ struct Open {
     /// Not abandoned before this, as that was refused.
     stays_until: Option<Instant>,
     status: Status,
-    kept_alive: Instant,
 }
 
 #[derive(Clone, Debug)]
@@ -508,16 +508,19 @@ pub struct Manager {
     is_dirty: bool,
     /// An [`Action::Sample`] is not answered yet.
     is_sampling: bool,
+    keep_alive: Option<KeepAlive>,
     timer: Option<Instant>,
 }
 
 impl Manager {
     /// A manager that knows no address yet.
     pub fn new(choice: &Choice) -> Manager {
+        let rules = choice.rules();
         Manager {
             policy: choice.policy(),
+            keep_alive: rules.keep_alive.map(KeepAlive::new),
             state: State {
-                rules: choice.rules(),
+                rules,
                 confirmed: false,
                 single: false,
                 locals: Vec::new(),
@@ -553,7 +556,7 @@ impl Manager {
                 }
                 state.learn_remote(pair.remote, RemoteSource::Connection);
                 state.first = Some(pair);
-                let first = open(now, pair, Some(now));
+                let first = open(pair, Some(now));
                 state.paths.insert(PathId(0), first);
             }
             Event::Confirmed => state.confirmed = true,
@@ -562,7 +565,10 @@ impl Manager {
             Event::Opened { path, pair } => {
                 state.pending = None;
                 state.retry_opening(now);
-                state.paths.insert(path, open(now, pair, None));
+                state.paths.insert(path, open(pair, None));
+                if let Some(keep_alive) = &mut self.keep_alive {
+                    keep_alive.begin(now);
+                }
             }
             Event::OpenFailed { pair, error } => {
                 state.pending = None;
@@ -587,6 +593,11 @@ impl Manager {
             Event::Sample(sample) => {
                 self.is_sampling = false;
                 self.policy.on_sample(now, &View(state), sample);
+            }
+            Event::Traffic(traffic) => {
+                if let Some(keep_alive) = &mut self.keep_alive {
+                    keep_alive.on_traffic(now, &traffic);
+                }
             }
             Event::Abandoned {
                 path,
@@ -618,7 +629,14 @@ impl Manager {
 
     /// The next thing to do; asked again after each, until there is nothing.
     pub fn next_action(&mut self, now: Instant) -> Option<Action> {
-        if !self.is_dirty && self.timer.is_none_or(|at| at > now) {
+        let look_at = self.keep_alive.as_ref().and_then(KeepAlive::look_at);
+        let look_at = look_at.map(|(at, _)| at);
+        if !self.is_dirty
+            && [self.timer, look_at]
+                .into_iter()
+                .flatten()
+                .all(|at| at > now)
+        {
             return None;
         }
         self.is_dirty = true;
@@ -630,7 +648,7 @@ impl Manager {
         let action = self
             .suspend()
             .or_else(|| self.abandon(now))
-            .or_else(|| self.set_status(now))
+            .or_else(|| self.set_status())
             .or_else(|| self.keep_alive(now))
             .or_else(|| self.open(now))
             .or_else(|| self.sample(now));
@@ -869,7 +887,7 @@ impl Manager {
         Some(Action::Abandon { path, reason })
     }
 
-    fn set_status(&mut self, now: Instant) -> Option<Action> {
+    fn set_status(&mut self) -> Option<Action> {
         let state = &self.state;
         let view = View(state);
         let is_carrier = |path: PathId, open: &Open| {
@@ -890,27 +908,28 @@ impl Manager {
         })?;
         let open = self.state.paths.get_mut(path)?;
         open.status = status;
-        open.kept_alive = now;
         Some(Action::SetStatus { path, status })
     }
 
     fn keep_alive(&mut self, now: Instant) -> Option<Action> {
-        let interval = self.state.rules.keep_alive?;
+        let keep_alive = self.keep_alive.as_mut()?;
         let state = &self.state;
-        let (path, open) = state
-            .paths
-            .iter()
-            .filter(|(_, open)| {
-                open.status == Status::Backup && !open.abandoning && state.is_up(&open.pair)
-            })
-            .min_by_key(|(_, open)| open.kept_alive)?;
-        let due = open.kept_alive + interval;
-        if due > now {
-            self.wake_at(due);
-            return None;
+        let is_kept = |path: &PathId| {
+            let open = state.paths.get(*path);
+            open.is_some_and(|open| !open.abandoning && state.is_up(&open.pair))
+        };
+        if let Some(path) = std::iter::from_fn(|| keep_alive.next()).find(is_kept) {
+            return Some(Action::KeepAlive(path));
         }
-        self.state.paths.get_mut(path)?.kept_alive = now;
-        Some(Action::KeepAlive(path))
+        let (at, is_timer) = keep_alive.look_at()?;
+        if at <= now {
+            keep_alive.ask();
+            return Some(Action::Traffic);
+        }
+        if is_timer {
+            self.wake_at(at);
+        }
+        None
     }
 
     fn open(&mut self, now: Instant) -> Option<Action> {
@@ -939,7 +958,7 @@ impl Manager {
     }
 }
 
-fn open(now: Instant, pair: Pair, validated_at: Option<Instant>) -> Open {
+fn open(pair: Pair, validated_at: Option<Instant>) -> Open {
     Open {
         pair,
         validated_at,
@@ -948,7 +967,6 @@ fn open(now: Instant, pair: Pair, validated_at: Option<Instant>) -> Open {
         abandoning: false,
         stays_until: None,
         status: Status::Available,
-        kept_alive: now,
     }
 }
 

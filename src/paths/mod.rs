@@ -21,6 +21,7 @@ mod choice;
 mod facts;
 mod handshake;
 mod impact;
+mod keep_alive;
 mod manager;
 mod unused;
 
@@ -56,6 +57,7 @@ pub use facts::OpenError;
 pub use facts::Pair;
 pub use facts::RemoteSource;
 pub use facts::Sample;
+pub use facts::Traffic;
 pub use manager::Manager;
 pub use manager::View;
 pub use unused::Unused;
@@ -86,6 +88,8 @@ pub enum Action {
     KeepAlive(PathId),
     /// Say what was delivered so far: answered by [`Event::Sample`].
     Sample,
+    /// Say what each path has carried so far: answered by [`Event::Traffic`].
+    Traffic,
 }
 
 /// Why a path is abandoned.

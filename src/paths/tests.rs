@@ -21,6 +21,11 @@ struct Bench {
     next_id: u64,
     /// Whether paths that are opened are validated at once.
     answers: bool,
+    /// Paths that carry nothing of their own.
+    silent: &'static [u64],
+    /// Whether data passes.
+    is_used: bool,
+    kept_alive: Vec<PathId>,
 }
 
 fn local(if_index: u32, ip: &str) -> Local {
@@ -80,6 +85,9 @@ impl Bench {
             now,
             next_id: 1,
             answers: true,
+            silent: &[],
+            is_used: true,
+            kept_alive: Vec::new(),
         };
         for local in locals {
             assert_eq!(bench.event(Event::LocalAddr(local.clone())), []);
@@ -112,8 +120,14 @@ impl Bench {
         let mut actions = Vec::new();
         while let Some(action) = self.manager.next_action(self.now) {
             assert!(actions.len() < 100, "no end: {actions:?}");
+            if action == Action::Traffic {
+                let traffic = self.traffic();
+                self.tell(Event::Traffic(traffic));
+                continue;
+            }
             actions.push(action);
             match action {
+                Action::KeepAlive(path) => self.kept_alive.push(path),
                 Action::Open(pair) => {
                     let path = PathId(self.next_id);
                     self.next_id += 1;
@@ -129,6 +143,24 @@ impl Bench {
         // A timer that is due and has nothing to say would spin.
         assert!(self.manager.next_timer().is_none_or(|at| at > self.now));
         actions
+    }
+
+    fn traffic(&self) -> Traffic {
+        let passed = match self.is_used {
+            true => (self.now - self.start).as_millis() as u64,
+            false => 0,
+        };
+        let sent = |path: u64| match self.silent.contains(&path) {
+            true => self.kept_alive.iter().filter(|p| p.0 == path).count() as u64,
+            false => passed,
+        };
+        Traffic {
+            read_bytes: passed,
+            acked_bytes: 50 * self.kept_alive.len() as u64,
+            sent_packets: (0..self.next_id)
+                .map(|path| (PathId(path), sent(path)))
+                .collect(),
+        }
     }
 
     fn at(&mut self, ms: u32) -> Vec<Action> {
@@ -569,7 +601,7 @@ fn default_first_keeps_what_is_not_validated_yet() {
 
 #[test]
 fn what_does_not_answer_is_tried_ever_more_slowly() {
-    let mut bench = Bench::with("full-mesh", 2);
+    let mut bench = Bench::with("full-mesh:keep-alive=0s", 2);
     bench.answers = false;
     assert_eq!(
         bench.event(Event::Confirmed),
@@ -728,6 +760,7 @@ fn metered_interfaces() {
 
     // The default: it stands by, and NATs are reminded of it.
     let mut bench = Bench::new("full-mesh", &locals);
+    bench.silent = &[1];
     assert_eq!(
         bench.event(Event::Confirmed),
         [open, set(1, Status::Backup)]
@@ -749,6 +782,34 @@ fn metered_interfaces() {
         bench.event(Event::LocalGone(nth(1))),
         [Action::Suspend(PathId(0)), open]
     );
+}
+
+/// Whatever a path is for; not where its address is gone, nor in a connection that nobody uses.
+#[test]
+fn a_silent_path_is_kept_alive_while_the_connection_is_used() {
+    let mut bench = Bench::with("full-mesh", 3);
+    bench.silent = &[2];
+    bench.event(Event::Confirmed);
+    let kept = Action::KeepAlive(PathId(2));
+    assert_eq!(bench.until(60_000), [(25_000, kept), (50_000, kept)]);
+
+    bench.event(Event::LocalGone(nth(3)));
+    assert_eq!(bench.until(61_000), []);
+    bench.event(Event::LocalAddr(info(nth(3))));
+    assert_eq!(bench.until(90_000), [(75_000, kept)]);
+
+    bench.is_used = false;
+    bench.until(100_000);
+    assert_eq!(bench.until(600_000), []);
+    // Nobody wakes up for it.
+    assert_eq!(bench.manager.next_timer(), None);
+    // Used again, in turns of the driver: as soon as that is seen.
+    bench.is_used = true;
+    assert_eq!(bench.at(601_000), [kept]);
+
+    let mut bench = Bench::with("full-mesh:keep-alive=0s", 2);
+    bench.event(Event::Confirmed);
+    assert_eq!(bench.until(60_000), []);
 }
 
 #[test]

@@ -148,6 +148,16 @@ pub fn carry_out(
                 is_wanted: is_waiting,
             }))
         }
+        paths::Action::Traffic => {
+            let open = quic.path_stats().filter(|stats| stats.active);
+            return Some(paths::Event::Traffic(paths::Traffic {
+                read_bytes,
+                acked_bytes: quic.stats().acked_bytes,
+                sent_packets: open
+                    .map(|stats| (PathId(stats.path_id), stats.sent as u64))
+                    .collect(),
+            }));
+        }
         paths::Action::Suspend(path) => {
             if let Some((local, _)) = addresses(quic, path) {
                 link_down(quic, local);

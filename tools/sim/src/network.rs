@@ -22,7 +22,10 @@ use crate::scenario::Scenario;
 use crate::scenario::Way;
 
 /// IPv4 and UDP headers, which rate and queue of a link see besides the datagram, in bytes.
-pub const HEADER_BYTES: u64 = 28;
+const HEADER_BYTES: u64 = 28;
+
+/// The same with IPv6.
+const HEADER_BYTES_IPV6: u64 = 48;
 
 impl Link {
     /// One-way delay.
@@ -116,9 +119,8 @@ pub struct LinkDirection {
 }
 
 impl LinkDirection {
-    /// When a datagram of `len` bytes that arrives at `now` comes out; `None`: never.
-    pub fn offer(&mut self, now: Nanos, len: usize) -> Option<Nanos> {
-        let ip_bytes = len as u64 + HEADER_BYTES;
+    /// When a packet of `ip_bytes` that arrives at `now` comes out; `None`: never.
+    pub fn offer(&mut self, now: Nanos, ip_bytes: u64) -> Option<Nanos> {
         match self.model.offer(now, ip_bytes as u32 + ETHERNET_HEADER) {
             Fate::Deliver { due, .. } => {
                 self.counters.delivered_bytes += ip_bytes;
@@ -191,6 +193,22 @@ impl LinkDirection {
 pub struct Route {
     pub up: Vec<usize>,
     pub down: Vec<usize>,
+    is_ipv6: bool,
+}
+
+impl Route {
+    /// The same for packets of IPv6, or of IPv4.
+    pub fn of_family(self, is_ipv6: bool) -> Route {
+        Route { is_ipv6, ..self }
+    }
+
+    /// IP and UDP headers of each packet, in bytes.
+    pub fn header_bytes(&self) -> u64 {
+        match self.is_ipv6 {
+            true => HEADER_BYTES_IPV6,
+            false => HEADER_BYTES,
+        }
+    }
 }
 
 /// All links, both directions of each in turn.
@@ -253,6 +271,7 @@ impl Network {
                 .rev()
                 .map(|link| direction(link, false))
                 .collect(),
+            is_ipv6: false,
         })
     }
 

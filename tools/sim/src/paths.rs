@@ -2,8 +2,11 @@
 //! addresses.
 //!
 //! Each path of a flow is an interface with one address; the server has an address of its own on
-//! each, which the manager does not need to know.
+//! each. The manager knows of those of the first path, of IPv4, and of IPv6 if a path is of that
+//! family: it chooses families, the network carries whatever it is offered.
 
+use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -14,6 +17,7 @@ use mpq_decision::paths::Local;
 use mpq_decision::paths::LocalAddr;
 use mpq_decision::paths::Manager;
 use mpq_decision::paths::Pair;
+use mpq_decision::paths::RemoteSource;
 use mpq_decision::paths::LINK_DELAY;
 use mpq_decision::PathId;
 use mpq_driver::multipath;
@@ -25,13 +29,17 @@ use crate::host;
 use crate::host::ClientEnd;
 use crate::host::NEVER;
 use crate::scenario::Flow;
+use crate::scenario::FlowPath;
 
 /// What a flow's client wants of its paths.
 pub struct ClientPaths {
     manager: Manager,
     connection: usize,
-    /// Names, and whether they stand by.
-    interfaces: Vec<(String, bool)>,
+    interfaces: Vec<FlowPath>,
+    /// They count as named by the user, so that rules for interfaces do not hold.
+    are_named: bool,
+    /// Tunnels that are there, the newest last.
+    tunnels: Vec<usize>,
     /// When the client begins and stops to want a path.
     plan: Vec<(Nanos, usize, bool)>,
     /// The manager knows whether the server agreed to several paths.
@@ -50,7 +58,6 @@ impl ClientPaths {
     /// If the flow's path policy was not checked.
     pub fn new(flow: &Flow, connection: usize) -> ClientPaths {
         let choice = flow.path_policy.parse().expect("a policy that was checked");
-        let paths = flow.paths.iter();
         let mut plan = Vec::new();
         for (path, of_flow) in flow.paths.iter().enumerate() {
             let nanos = |time: Duration| time.as_nanos() as Nanos;
@@ -67,7 +74,9 @@ impl ClientPaths {
         ClientPaths {
             manager: Manager::new(&choice),
             connection,
-            interfaces: paths.map(|path| (path.name.clone(), path.backup)).collect(),
+            interfaces: flow.paths.clone(),
+            are_named: !flow.paths.iter().any(|path| path.metered || path.tunnel),
+            tunnels: Vec::new(),
             plan,
             is_agreed: false,
             open: Vec::new(),
@@ -91,14 +100,12 @@ impl ClientPaths {
         link_delay: Option<Duration>,
     ) -> Attempts {
         self.follow_plan(ends, base, at);
-        let remote = host::address(self.connection, 0, false);
         let mut pairs = match link_delay {
-            Some(_) => self.manager.handshake_pairs(&[remote]),
+            Some(_) => self.manager.handshake_pairs(&self.remotes()),
             None => Vec::new(),
         };
         if pairs.is_empty() {
-            let local = self.local(0, &ends[0]);
-            pairs.push(Pair { local, remote });
+            pairs.push(self.pair(0, &ends[0]));
         }
         self.manager
             .attempts(&pairs, link_delay.unwrap_or(LINK_DELAY))
@@ -111,14 +118,17 @@ impl ClientPaths {
 
     /// The handshake is complete, over this path.
     pub fn begin(&mut self, now: Instant, path: usize, end: &ClientEnd) {
-        let local = self.local(path, end);
-        let remote = host::address(self.connection, 0, false);
-        let pair = Pair { local, remote };
+        let pair = self.pair(path, end);
         for (path, omega) in std::mem::take(&mut self.recalled) {
-            let local = host::address(self.connection, path, true);
-            self.manager.recall(local.ip(), remote, omega);
+            let known = self.pair(path, &ClientEnd::default());
+            self.manager.recall(known.local.ip, known.remote, omega);
         }
         self.manager.on_event(now, Event::Began { pair });
+        for addr in self.remotes() {
+            let source = RemoteSource::Resolved;
+            self.manager
+                .on_event(now, Event::RemoteAddr { addr, source });
+        }
         self.open.push((0, path));
     }
 
@@ -153,28 +163,73 @@ impl ClientPaths {
     }
 
     fn local(&self, path: usize, end: &ClientEnd) -> Local {
+        let ip = end.local.on(self.connection, path).ip();
         Local {
             if_index: path as u32 + 1,
-            ip: end.local.on(self.connection, path).ip(),
+            ip: family(ip, self.interfaces[path].ipv6),
         }
+    }
+
+    /// A path's addresses, as the manager knows them.
+    fn pair(&self, path: usize, end: &ClientEnd) -> Pair {
+        Pair {
+            local: self.local(path, end),
+            remote: self.remote(self.interfaces[path].ipv6),
+        }
+    }
+
+    fn remote(&self, is_ipv6: bool) -> SocketAddr {
+        let mut remote = host::address(self.connection, 0, false);
+        remote.set_ip(family(remote.ip(), is_ipv6));
+        remote
+    }
+
+    /// Both of a server whose clients are of both families.
+    fn remotes(&self) -> Vec<SocketAddr> {
+        let has = |is_ipv6: &bool| self.interfaces.iter().any(|path| path.ipv6 == *is_ipv6);
+        let families = [false, true].into_iter().filter(has);
+        families.map(|is_ipv6| self.remote(is_ipv6)).collect()
     }
 
     /// The client may use its address on a path.
     pub fn come(&mut self, now: Instant, path: usize, end: &ClientEnd) {
-        let (name, standby) = &self.interfaces[path];
+        let of_flow = &self.interfaces[path];
+        let nth = path as u32;
         let info = LocalAddr {
             up: end.has_carrier,
-            standby: *standby,
-            named: Some(path as u32),
-            ..LocalAddr::new(self.local(path, end), name)
+            standby: of_flow.backup,
+            metered: of_flow.metered,
+            tunnel: of_flow.tunnel,
+            named: self.are_named.then_some(nth),
+            metric: Some(nth),
+            ..LocalAddr::new(self.local(path, end), &of_flow.name)
         };
+        self.tunnels.retain(|tunnel| *tunnel != path);
+        if info.tunnel && info.up {
+            self.tunnels.push(path);
+        }
         self.manager.on_event(now, Event::LocalAddr(info));
+        self.route(now);
     }
 
     /// The address of the client on a path, or its carrier, is gone.
     pub fn go(&mut self, now: Instant, path: usize, end: &ClientEnd) {
         let local = self.local(path, end);
         self.manager.on_event(now, Event::LocalGone(local));
+        self.tunnels.retain(|tunnel| *tunnel != path);
+        self.route(now);
+    }
+
+    /// What the system would do with a packet for the server.
+    fn route(&mut self, now: Instant) {
+        if !self.interfaces.iter().any(|path| path.tunnel) {
+            return;
+        }
+        let if_index = self.tunnels.last().map(|path| *path as u32 + 1);
+        for remote in self.remotes() {
+            self.manager
+                .on_event(now, Event::Route { remote, if_index });
+        }
     }
 
     /// The client does not want the path any more.
@@ -240,5 +295,13 @@ impl ClientPaths {
             t.saturating_duration_since(base).as_nanos() as Nanos
         });
         self.plan.first().map_or(timer, |(t, ..)| timer.min(*t))
+    }
+}
+
+/// An address of the network as one of the family that its path is of.
+fn family(ip: IpAddr, is_ipv6: bool) -> IpAddr {
+    match ip {
+        IpAddr::V4(ip) if is_ipv6 => IpAddr::V6(ip.to_ipv6_compatible()),
+        _ => ip,
     }
 }

@@ -215,3 +215,112 @@ fn copies_are_no_reason_to_keep_a_path() {
     let redundant = impact_of_b("redundant");
     assert!(redundant < 0.15, "{redundant}");
 }
+
+/// What passes on each path of a transfer, in packets that the server sends.
+fn packets(paths: &str, policy: &str, more: &str) -> [f64; 2] {
+    let links = two_links("");
+    let outcome = run(
+        &format!(
+            r#"
+            duration = "30 s"
+            {links}
+            [[flow]]
+            name = "f"
+            paths = {paths}
+            path_policy = "{policy}"
+            size = "3 MB"
+            {more}"#
+        ),
+        1,
+    );
+    assert_eq!(outcome.failure, None);
+    ["a", "b"].map(|path| outcome.metrics[&format!("flow.f.path.{path}.sent_packets")])
+}
+
+#[test]
+fn a_metered_interface_stands_by_unless_the_rule_says_otherwise() {
+    let paths = r#"["a", { name = "b", metered = true }]"#;
+    let lost = event("1 s", "carrier-lost");
+    let [a, b] = packets(paths, "full-mesh", "");
+    assert!(a > 1000.0 && b < 30.0, "{a} {b}");
+    // It is open, and takes over.
+    let [_, b] = packets(paths, "full-mesh", &lost);
+    assert!(b > 500.0, "{b}");
+    let [a, b] = packets(paths, "full-mesh:metered=use", "");
+    assert!(a > 500.0 && b > 500.0, "{a} {b}");
+    let [_, b] = packets(paths, "full-mesh:metered=never", "");
+    assert_eq!(b, 0.0);
+    // Better than nothing.
+    let [_, b] = packets(paths, "full-mesh:metered=never", &lost);
+    assert!(b > 500.0, "{b}");
+}
+
+#[test]
+fn nothing_goes_around_a_tunnel() {
+    let paths = r#"[{ name = "a", tunnel = true }, "b"]"#;
+    let [a, b] = packets(paths, "full-mesh", "");
+    assert!(a > 1000.0 && b == 0.0, "{a} {b}");
+    let [a, b] = packets(paths, "full-mesh:tunnel=around", "");
+    assert!(a > 500.0 && b > 500.0, "{a} {b}");
+    // It ends: the other interface is used again.
+    let [_, b] = packets(paths, "full-mesh", &event("1 s", "carrier-lost"));
+    assert!(b > 500.0, "{b}");
+    // One that comes later takes over.
+    let paths = r#"["a", { name = "b", tunnel = true, start = "1 s" }]"#;
+    let [a, b] = packets(paths, "full-mesh", "");
+    assert!(a < 1200.0 && b > 1200.0, "{a} {b}");
+}
+
+#[test]
+fn each_path_is_of_its_family() {
+    let paths = r#"["a", { name = "b", ipv6 = true }]"#;
+    let [a, b] = packets(paths, "full-mesh", "");
+    assert!(a > 500.0 && b > 500.0, "{a} {b}");
+    let moves = event("1 s", "new-address");
+    let [a, b] = packets(r#"[{ name = "a", ipv6 = true }, "b"]"#, "full-mesh", &moves);
+    assert!(a > 500.0 && b > 500.0, "{a} {b}");
+
+    // Its headers are longer by 20 bytes.
+    let links = two_links("");
+    let bytes = |table: &str| {
+        let flow = format!("[[flow]]\nname = 'f'\npaths = [{table}, 'b']\npath_policy = 'full-mesh:max=1'\nsize = '1 MB'");
+        let outcome = run(&format!("duration = '30 s'\n{links}\n{flow}"), 1);
+        let sent = outcome.metrics["flow.f.path.a.sent_packets"];
+        (outcome.metrics["link.a.down.delivered_bytes"], sent)
+    };
+    let (ipv4, sent) = bytes("'a'");
+    let (ipv6, _) = bytes("{ name = 'a', ipv6 = true }");
+    let longer = (ipv6 - ipv4) / sent;
+    assert!((18.0..22.0).contains(&longer), "{longer}");
+}
+
+/// Packets that each end sends on a path that stands by, as the other is enough.
+fn packets_of_silent_path(policy: &str, pause: &str, count: u32) -> f64 {
+    let links = two_links("");
+    let outcome = run(
+        &format!(
+            r#"
+            duration = "100 s"
+            {links}
+            [[flow]]
+            name = "f"
+            paths = ["a", {{ name = "b", backup = true }}]
+            path_policy = "{policy}"
+            requests = {{ response = "10 kB", pause = "{pause}", count = {count} }}"#
+        ),
+        1,
+    );
+    assert_eq!(outcome.failure, None);
+    outcome.metrics["flow.f.path.b.sent_packets"]
+}
+
+#[test]
+fn a_silent_path_is_kept_alive_while_the_connection_is_used() {
+    // For 40 s.
+    let never = packets_of_silent_path("full-mesh:keep-alive=0s", "1 s", 40);
+    let used = packets_of_silent_path("full-mesh:keep-alive=2s", "1 s", 40);
+    assert!((15.0..25.0).contains(&(used - never)), "{used} {never}");
+    // Not during the pauses of 38 s, which are longer than what follows each response.
+    let paused = packets_of_silent_path("full-mesh:keep-alive=2s", "38 s", 2);
+    assert!((0.0..5.0).contains(&(paused - never)), "{paused} {never}");
+}

@@ -333,7 +333,7 @@ fn check_path_times(scenario: &Scenario, flow: &Flow) -> Result<(), String> {
     };
     if others.is_empty() && !first.is_plain() {
         return Err(format!(
-            "\"{}\" is the only path: it has no backup, start or stop; the flow may have start and stop",
+            "\"{}\" is the only path: its table says nothing; the flow may have start and stop",
             first.name
         ));
     }

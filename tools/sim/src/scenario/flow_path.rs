@@ -24,6 +24,12 @@ pub struct FlowPath {
     /// Whether the client asks for it to be used only while no other path works (RFC 10069,
     /// PATH_STATUS_BACKUP).
     pub backup: bool,
+    /// Whether its interface costs money: what it is for then is a rule of `path_policy`.
+    pub metered: bool,
+    /// Whether its interface is a tunnel that takes the default route while it is there.
+    pub tunnel: bool,
+    /// Whether its interface has an IPv6 address and none of IPv4.
+    pub ipv6: bool,
     /// When the client opens it; as early as possible without.
     pub start: Option<Text<Time>>,
     /// When the client abandons it.
@@ -53,6 +59,15 @@ struct Table {
     /// It is to be used only while no other path works.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     backup: bool,
+    /// Its interface costs money: what it is for then is a rule of `path_policy`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    metered: bool,
+    /// Its interface is a tunnel that takes the default route while it is there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    tunnel: bool,
+    /// Its interface has an IPv6 address and none of IPv4.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    ipv6: bool,
     /// When the client opens it; as early as possible without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     start: Option<Text<Time>>,
@@ -71,6 +86,9 @@ impl FlowPath {
     /// Whether it says no more than a name does.
     pub(super) fn is_plain(&self) -> bool {
         !self.backup
+            && !self.metered
+            && !self.tunnel
+            && !self.ipv6
             && self.start.is_none()
             && self.stop.is_none()
             && self.known.is_none()
@@ -86,6 +104,9 @@ impl Serialize for FlowPath {
         let table = Table {
             name: self.name.clone(),
             backup: self.backup,
+            metered: self.metered,
+            tunnel: self.tunnel,
+            ipv6: self.ipv6,
             start: self.start.clone(),
             stop: self.stop.clone(),
             known: self.known.clone(),
@@ -110,6 +131,9 @@ impl<'de> Deserialize<'de> for FlowPath {
                 Ok(FlowPath {
                     name: name.to_owned(),
                     backup: false,
+                    metered: false,
+                    tunnel: false,
+                    ipv6: false,
                     start: None,
                     stop: None,
                     known: None,
@@ -122,6 +146,9 @@ impl<'de> Deserialize<'de> for FlowPath {
                 Ok(FlowPath {
                     name: table.name,
                     backup: table.backup,
+                    metered: table.metered,
+                    tunnel: table.tunnel,
+                    ipv6: table.ipv6,
                     start: table.start,
                     stop: table.stop,
                     known: table.known,

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::Series;
 use super::Span;
-use crate::network::HEADER_BYTES;
 use crate::scenario::Way;
 use crate::world::World;
 
@@ -66,16 +65,14 @@ impl Series {
                     put("mean_srtt_ms", srtt);
                 }
                 let route = &state.routes[k];
-                let route = match world.flow_of(i).direction {
+                let links = match world.flow_of(i).direction {
                     Way::Up => &route.up,
                     Way::Down => &route.down,
                 };
-                if let Some(capacity) = world.network.route_capacity(route, from, to) {
+                if let Some(capacity) = world.network.route_capacity(links, from, to) {
                     let packets = b.received_packets - a.received_packets;
-                    put(
-                        "utilisation",
-                        ratio((bytes + packets * HEADER_BYTES) as f64, capacity),
-                    );
+                    let ip_bytes = bytes + packets * route.header_bytes();
+                    put("utilisation", ratio(ip_bytes as f64, capacity));
                 }
             }
             put("sent_packets", sent as f64);

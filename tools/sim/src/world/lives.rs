@@ -39,8 +39,10 @@ pub(super) fn states(
     let mut connections = Vec::new();
     let mut attempts = Vec::new();
     for (index, flow) in scenario.flow.iter().enumerate() {
-        let names = flow.paths.iter().map(|path| &path.name);
-        let routes = names.map(|name| Network::route(scenario, name));
+        let routes = flow.paths.iter().map(|path| {
+            let route = Network::route(scenario, &path.name)?;
+            Ok(route.of_family(path.ipv6))
+        });
         let routes: Vec<_> = routes.collect::<Result<_, _>>().map_err(RunError::Setup)?;
         let mut draws = Seeds {
             master: seed,

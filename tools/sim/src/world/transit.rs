@@ -108,8 +108,9 @@ impl World<'_> {
         let Some(link) = links.get(hop) else {
             return self.deliver(slot, from ^ 1);
         };
+        let ip_bytes = len as u64 + route.header_bytes();
         let direction = &mut self.network.directions[*link];
-        match direction.offer(self.now, len) {
+        match direction.offer(self.now, ip_bytes) {
             Some(due) => {
                 let copy = direction.is_duplicated().then(|| self.pool.copy(slot));
                 let link = *link;
