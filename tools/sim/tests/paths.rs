@@ -8,9 +8,8 @@ use common::took_s;
 use common::two_links;
 use mpq_sim::world::Outcome;
 
-/// Seconds that a transfer takes over two links with this policy.
-fn transfer_s(policy: &str, size: &str, events: &[(String, &str)]) -> f64 {
-    let events: String = events.iter().map(|(at, what)| event(at, what)).collect();
+/// A flow over two links, which succeeds.
+fn over_two_links(paths: &str, policy: &str, more: &str) -> Outcome {
     let links = two_links("");
     let outcome = run(
         &format!(
@@ -19,15 +18,21 @@ fn transfer_s(policy: &str, size: &str, events: &[(String, &str)]) -> f64 {
             {links}
             [[flow]]
             name = "f"
-            paths = ["a", "b"]
+            paths = {paths}
             path_policy = "{policy}"
-            size = "{size}"
-            {events}"#
+            {more}"#
         ),
         1,
     );
     assert_eq!(outcome.failure, None, "{policy}");
-    took_s(&outcome)
+    outcome
+}
+
+/// Seconds that a transfer takes over two links with this policy.
+fn transfer_s(policy: &str, size: &str, events: &[(String, &str)]) -> f64 {
+    let events: String = events.iter().map(|(at, what)| event(at, what)).collect();
+    let more = format!("size = '{size}'\n{events}");
+    took_s(&over_two_links(r#"["a", "b"]"#, policy, &more))
 }
 
 #[test]
@@ -218,22 +223,7 @@ fn copies_are_no_reason_to_keep_a_path() {
 
 /// What passes on each path of a transfer, in packets that the server sends.
 fn packets(paths: &str, policy: &str, more: &str) -> [f64; 2] {
-    let links = two_links("");
-    let outcome = run(
-        &format!(
-            r#"
-            duration = "30 s"
-            {links}
-            [[flow]]
-            name = "f"
-            paths = {paths}
-            path_policy = "{policy}"
-            size = "3 MB"
-            {more}"#
-        ),
-        1,
-    );
-    assert_eq!(outcome.failure, None);
+    let outcome = over_two_links(paths, policy, &format!("size = '3 MB'\n{more}"));
     ["a", "b"].map(|path| outcome.metrics[&format!("flow.f.path.{path}.sent_packets")])
 }
 
@@ -294,24 +284,12 @@ fn each_path_is_of_its_family() {
     assert!((18.0..22.0).contains(&longer), "{longer}");
 }
 
-/// Packets that each end sends on a path that stands by, as the other is enough.
+/// Packets that the server sends on a path that stands by, as the other is enough.
 fn packets_of_silent_path(policy: &str, pause: &str, count: u32) -> f64 {
-    let links = two_links("");
-    let outcome = run(
-        &format!(
-            r#"
-            duration = "100 s"
-            {links}
-            [[flow]]
-            name = "f"
-            paths = ["a", {{ name = "b", backup = true }}]
-            path_policy = "{policy}"
-            requests = {{ response = "10 kB", pause = "{pause}", count = {count} }}"#
-        ),
-        1,
-    );
-    assert_eq!(outcome.failure, None);
-    outcome.metrics["flow.f.path.b.sent_packets"]
+    let requests =
+        format!("requests = {{ response = '10 kB', pause = '{pause}', count = {count} }}");
+    let paths = r#"["a", { name = "b", backup = true }]"#;
+    over_two_links(paths, policy, &requests).metrics["flow.f.path.b.sent_packets"]
 }
 
 #[test]
