@@ -32,7 +32,9 @@ use std::time::Duration;
 use std::time::Instant;
 
 use super::boxed;
+use super::units::nanos;
 use super::units::secs;
+use super::units::Bounded;
 use super::Ack;
 use super::Control;
 use super::Controller;
@@ -280,6 +282,8 @@ impl Phase {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     now: Instant,
+    /// The same since the path's first ACK.
+    clock_nanos: u64,
     /// When the newest acked packet left.
     sent: Instant,
     mss: f64,
@@ -298,7 +302,7 @@ pub(super) struct Seen {
 }
 
 /// What a coupling asks of a path's model; nothing by default.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Orders {
     /// Probe for bandwidth now.
     pub probe: bool,
@@ -348,6 +352,8 @@ pub(super) struct Engine {
     /// Before the first Startup has ended, or lost a packet.
     opening: Option<Opening>,
     in_recovery: bool,
+    /// When the first ACK came.
+    began: Option<Instant>,
     /// When the last ACK came.
     acked_at: Option<Instant>,
     /// Most bytes in flight, in this round trip and in the last one.
@@ -390,7 +396,7 @@ impl Engine {
         self.check_probe_rtt(rules, seen);
         self.bounds.advance_delivery(seen);
         self.judge.on_round(self.rounds.started);
-        self.bw = self.max_bw.get().min(self.bounds.bw_lo) * (1.0 - self.orders.less);
+        self.bw = self.max_bw.get().at_most(self.bounds.bw_lo) * (1.0 - self.orders.less);
         self.set_pace(rules);
         self.set_cwnd(seen);
     }
@@ -426,12 +432,12 @@ impl Engine {
 
     fn quantized(&self, bytes: f64, mss: f64) -> f64 {
         // Its two packets at least are less than MinPipeCwnd.
-        let quantum = (self.pace.unwrap_or(0.0) * 1e-3).min(65_536.0);
+        let quantum = (self.pace.unwrap_or(0.0) * 1e-3).at_most(65_536.0);
         let probe = match self.phase {
             Phase::Up => 2.0 * mss,
             _ => 0.0,
         };
-        bytes.max(quantum).max(MIN_PACKETS * mss) + probe
+        bytes.at_least(quantum).at_least(MIN_PACKETS * mss) + probe
     }
 
     fn set_pace(&mut self, rules: &Rules) {
@@ -446,29 +452,29 @@ impl Engine {
         let most = self.quantized(most, seen.mss);
         let begins = (seen.sample.total_bytes as f64) < self.initial_cwnd;
         if self.full.reached {
-            self.cwnd = (self.cwnd + seen.acked).min(most);
+            self.cwnd = (self.cwnd + seen.acked).at_most(most);
         } else if self.cwnd < most || begins {
             self.cwnd += seen.acked;
         }
         let floor = MIN_PACKETS * seen.mss;
-        self.cwnd = self.cwnd.max(floor);
+        self.cwnd = self.cwnd.at_least(floor);
         if self.phase == Phase::ProbeRtt {
-            self.cwnd = self.cwnd.min(self.probe_rtt_cwnd(seen.mss));
+            self.cwnd = self.cwnd.at_most(self.probe_rtt_cwnd(seen.mss));
         }
         let cap = self.bounds.cap(self.phase, seen.mss);
-        let cap = cap.min(self.rival.window);
-        self.cwnd = self.cwnd.min(cap.max(floor));
+        let cap = cap.at_most(self.rival.window);
+        self.cwnd = self.cwnd.at_most(cap.at_least(floor));
     }
 
     fn save_cwnd(&mut self) {
         self.prior_cwnd = match self.in_recovery || self.phase == Phase::ProbeRtt {
-            true => self.prior_cwnd.max(self.cwnd),
+            true => self.prior_cwnd.at_least(self.cwnd),
             false => self.cwnd,
         };
     }
 
     fn restore_cwnd(&mut self) {
-        self.cwnd = self.cwnd.max(self.prior_cwnd);
+        self.cwnd = self.cwnd.at_least(self.prior_cwnd);
     }
 
     fn control(&self) -> Control {
@@ -494,19 +500,21 @@ impl Engine {
     fn see(&mut self, now: Instant, path: &PathState, ack: &Ack, sample: &RateSample) -> Seen {
         let mss = path.mss_bytes as f64;
         let before = ack.in_flight_before_bytes as f64;
-        self.peak[0] = self.peak[0].max(before);
+        self.peak[0] = self.peak[0].at_least(before);
+        let began = *self.began.get_or_insert(now);
         Seen {
             now,
+            clock_nanos: nanos(now.saturating_duration_since(began)),
             sent: ack.newest_sent,
             mss,
             acked: ack.acked_bytes as f64,
-            in_flight: (before - ack.acked_bytes as f64).max(0.0),
+            in_flight: (before - ack.acked_bytes as f64).at_least(0.0),
             rtt: ack.rtt_sample.map(secs),
             sample: *sample,
             rate: sample.bytes_per_sec(),
             limited: sample.newest.app_limited || self.is_ignored(sample.prior_bytes),
             // Two packets are a burst of the pacer.
-            cwnd_limited: self.peak[0].max(self.peak[1]) + 2.0 * mss >= self.cwnd,
+            cwnd_limited: self.peak[0].at_least(self.peak[1]) + 2.0 * mss >= self.cwnd,
         }
     }
 
@@ -553,13 +561,14 @@ impl Engine {
         let mss = path.mss_bytes as f64;
         if loss.persistent {
             // What was lost in a silence says little about how much the path loses.
-            self.cwnd = self.cwnd.min(MIN_PACKETS * mss);
+            self.cwnd = self.cwnd.at_most(MIN_PACKETS * mss);
             let acked_at = self.acked_at.unwrap_or(now);
             if now.saturating_duration_since(acked_at) > STALE {
                 *self = Engine {
                     cwnd: self.cwnd,
                     initial_cwnd: self.cwnd,
                     in_recovery: true,
+                    orders: self.orders,
                     ..Engine::default()
                 };
             }

@@ -116,6 +116,7 @@ pub(super) struct Detector {
     left: Vec<Pair>,
     /// The least path ID of the group that a path is in.
     groups: PathMap<PathId>,
+    turns: u64,
 }
 
 impl Detector {
@@ -135,7 +136,13 @@ impl Detector {
             left_at: None,
             left: Vec::new(),
             groups: PathMap::default(),
+            turns: 0,
         }
+    }
+
+    /// Counts what may change answers: paths that come and go, and pairs that are weighed.
+    pub fn turns(&self) -> u64 {
+        self.turns
     }
 
     /// A path joins. One that left at the same time starts over: what was believed of it stays,
@@ -174,6 +181,7 @@ impl Detector {
     }
 
     fn remove_pairs(&mut self, id: PathId) {
+        self.turns += 1;
         self.pairs.retain(|pair| !pair.paths.contains(&id));
     }
 
@@ -232,7 +240,10 @@ impl Detector {
         };
         let epoch = *self.epoch.get_or_insert(now);
         let since = |time: Instant| {
-            let micros = |duration: Duration| duration.as_micros() as i64;
+            // Not as_micros(), which counts in 128 bits.
+            let micros = |duration: Duration| {
+                duration.as_secs() as i64 * 1_000_000 + i64::from(duration.subsec_micros())
+            };
             match time.checked_duration_since(epoch) {
                 Some(since) => micros(since),
                 None => -micros(epoch.saturating_duration_since(time)),
@@ -274,6 +285,7 @@ impl Detector {
             if known < end {
                 continue;
             }
+            self.turns += 1;
             pair.end = Some(end + WINDOW as i64);
             let was_shared = pair.shared;
             let llr = weigh(a, b, end, self.power_secs);

@@ -33,6 +33,7 @@ use super::boxed;
 use super::sbd;
 use super::sbd::Act;
 use super::sbd::Detector;
+use super::units::Bounded;
 use super::Ack;
 use super::Control;
 use super::Controller;
@@ -107,6 +108,8 @@ struct SbdBbr {
     memberships: PathMap<Membership>,
     /// What `regroup` works with.
     changes: PathMap<f64>,
+    /// Counts changes of phases and of groups.
+    turns: u64,
 }
 
 /// Of a path in a group.
@@ -130,8 +133,8 @@ struct Clock {
     since: Option<Instant>,
     /// When one of them gave way to a rival last.
     cut: Option<Instant>,
-    /// What all delivered since, bytes.
-    round: Option<(Instant, f64)>,
+    /// In which what all deliver is counted.
+    round: Option<Round>,
     /// The most that was delivered, bytes/s, in this cycle and the last one.
     delivered: [f64; 2],
 }
@@ -144,7 +147,27 @@ impl Clock {
     }
 
     fn delivered(&self) -> f64 {
-        self.delivered[0].max(self.delivered[1])
+        self.delivered[0].at_least(self.delivered[1])
+    }
+}
+
+/// Two round trips.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    since: Instant,
+    /// The earliest end.
+    least_end: Instant,
+    /// Bytes.
+    delivered: f64,
+}
+
+impl Round {
+    fn new(now: Instant) -> Round {
+        Round {
+            since: now,
+            least_end: now + LEAST_ROUNDS,
+            delivered: 0.0,
+        }
     }
 }
 
@@ -157,6 +180,10 @@ struct Flow {
     probe_rtt: u64,
     /// Bytes that were delivered by its last ACK.
     total: u64,
+    /// Whether it is alone in its group, and as of which turn, with which other paths. Its orders are
+    /// the same until the next.
+    is_alone: bool,
+    turn: (u64, u64),
 }
 
 impl SbdBbr {
@@ -167,12 +194,15 @@ impl SbdBbr {
             clocks: PathMap::default(),
             memberships: PathMap::default(),
             changes: PathMap::default(),
+            // Before the first, flows know nothing.
+            turns: 1,
         }
     }
 
     /// Groups changed. Those that became one have what the best of them had: each path keeps the
     /// greatest of their rates over the sum.
     fn regroup(&mut self, own: &Own<Flow>) {
+        self.turns += 1;
         let (detector, was) = (&self.detector, &self.memberships);
         let rates = |in_sum: &dyn Fn(PathId) -> bool| -> f64 {
             let flows = own.flows().filter(|(member, _)| in_sum(member.path.id));
@@ -210,12 +240,8 @@ impl SbdBbr {
 
     /// What the group asks of a path. Where it is stored as it is made, nothing waits for a copy.
     #[inline(always)]
-    fn orders(&self, own: &Own<Flow>) -> Orders {
+    fn orders(detector: &Detector, clock: &Clock, group: PathId, own: &Own<Flow>) -> Orders {
         let (id, flow) = (own.path.id, &*own.flow);
-        let group = self.detector.group(id);
-        let Some(clock) = self.clocks.get(group) else {
-            return Orders::default();
-        };
         let mut orders = Orders::default();
         let mut leader = id;
         let (mut is_alone, mut another_probes) = (true, false);
@@ -224,11 +250,11 @@ impl SbdBbr {
         let mut weighted = own_bw * flow.engine.min_rtt().unwrap_or(0.0);
         for (path, other) in own.others() {
             let phase = other.engine.phase;
-            if self.detector.group(path.id) != group {
+            if detector.group(path.id) != group {
                 // Of two of which it is not known yet whether they share one probes at a time, and may
                 // make a queue for the other.
                 let probes = matches!(phase, Phase::Refill | Phase::Up);
-                if (probes || makes_queue(phase, false)) && self.detector.is_open(id, path.id) {
+                if (probes || makes_queue(phase, false)) && detector.is_open(id, path.id) {
                     another_probes |= probes;
                     orders.others_act |= makes_queue(phase, false);
                 }
@@ -240,9 +266,9 @@ impl SbdBbr {
             weighted += rate * min_rtt;
             orders.others_act |= makes_queue(phase, true);
             orders.others_packets += rate * min_rtt / path.mss_bytes as f64;
-            orders.bound_at = orders.bound_at.max(other.engine.bound_at());
+            orders.bound_at = orders.bound_at.at_least(other.engine.bound_at());
             if !phase.is_starting() {
-                leader = leader.min(path.id);
+                leader = leader.at_most(path.id);
             }
         }
         if is_alone {
@@ -270,12 +296,9 @@ impl SbdBbr {
     }
 
     /// Takes note of what the group did to the path, and of what the path does to its group.
-    fn after(&mut self, own: &mut Own<Flow>, before: Phase) {
+    #[inline]
+    fn after(clock: &mut Clock, own: &mut Own<Flow>, before: Phase) {
         let (now, phase) = (own.now, own.flow.engine.phase);
-        let group = self.detector.group(own.path.id);
-        let Some(clock) = self.clocks.get_mut(group) else {
-            return;
-        };
         if phase == Phase::Refill && before != Phase::Refill {
             if own.flow.probe >= clock.probe || clock.ended >= clock.probe {
                 clock.begin(now);
@@ -299,25 +322,29 @@ impl SbdBbr {
 
     /// What the group delivered in two round trips, if they ended. A rate of one ACK's packets more or
     /// less is a greater error the shorter the time.
-    fn note_rate(&mut self, own: &mut Own<Flow>, total: u64) {
-        let acked = total.saturating_sub(std::mem::replace(&mut own.flow.total, total));
-        let group = self.detector.group(own.path.id);
-        let Some(clock) = self.clocks.get_mut(group) else {
+    #[inline]
+    fn note_rate(
+        detector: &Detector,
+        clock: &mut Clock,
+        group: PathId,
+        own: &mut Own<Flow>,
+        total: u64,
+    ) {
+        let acked = total.saturating_sub(std::mem::replace(&mut own.flow.total, total)) as f64;
+        let Some(round) = &mut clock.round else {
+            clock.round = Some(Round::new(own.now));
             return;
         };
-        let (since, before) = clock.round.unwrap_or((own.now, -(acked as f64)));
-        let delivered = before + acked as f64;
-        let elapsed = own.now.saturating_duration_since(since);
-        clock.round = Some((since, delivered));
-        if elapsed < LEAST_ROUNDS {
+        round.delivered += acked;
+        if own.now < round.least_end {
             return;
         }
-        let secs = elapsed.as_secs_f64();
+        let secs = own.now.saturating_duration_since(round.since).as_secs_f64();
         let rounds = |flow: &Flow| secs >= 2.0 * flow.engine.min_rtt().unwrap_or(0.0);
-        let in_group = |path: &PathState| self.detector.group(path.id) == group;
+        let in_group = |path: &PathState| detector.group(path.id) == group;
         if rounds(own.flow) && (own.others()).all(|(path, flow)| !in_group(path) || rounds(flow)) {
-            clock.delivered[0] = clock.delivered[0].max(delivered / secs);
-            clock.round = Some((own.now, 0.0));
+            clock.delivered[0] = clock.delivered[0].at_least(round.delivered / secs);
+            clock.round = Some(Round::new(own.now));
         }
     }
 }
@@ -382,20 +409,39 @@ impl Controller for SbdBbr {
             self.regroup(&own);
         }
         let group = self.detector.group(path.id);
-        if let Some(membership) = self.memberships.get_mut(path.id) {
-            let kept = std::mem::replace(&mut membership.kept, 1.0);
-            if kept < 1.0 {
-                own.flow.engine.scale(&self.rules, now, kept);
-                let clock = self.clocks.get(group).copied().unwrap_or_default();
-                own.flow.probe = clock.probe;
-                own.flow.probe_rtt = clock.probe_rtt;
+        let Some(clock) = self.clocks.get_mut(group) else {
+            own.flow.engine.orders = Orders::default();
+            return own.flow.engine.model(&self.rules, now, path, ack, rate);
+        };
+        // Health and first RTTs change unseen; paths that come and go are turns.
+        let others = own
+            .others()
+            .fold(0, |all, (other, _)| all | 1 << (other.id.0 % 64));
+        let turn = (self.turns + self.detector.turns(), others);
+        let is_new_turn = std::mem::replace(&mut own.flow.turn, turn) != turn;
+        if is_new_turn {
+            if let Some(membership) = self.memberships.get_mut(path.id) {
+                let kept = std::mem::replace(&mut membership.kept, 1.0);
+                if kept < 1.0 {
+                    own.flow.engine.scale(&self.rules, now, kept);
+                    own.flow.probe = clock.probe;
+                    own.flow.probe_rtt = clock.probe_rtt;
+                }
             }
+            own.flow.is_alone = self.detector.group_paths(path.id) == 1;
         }
-        own.flow.engine.orders = self.orders(&own);
+        if is_new_turn || !own.flow.is_alone {
+            own.flow.engine.orders = Self::orders(&self.detector, clock, group, &own);
+        }
+        debug_assert_eq!(
+            own.flow.engine.orders,
+            Self::orders(&self.detector, clock, group, &own)
+        );
         let control = own.flow.engine.model(&self.rules, now, path, ack, rate);
-        self.after(&mut own, before);
+        self.turns += u64::from(own.flow.engine.phase != before);
+        Self::after(clock, &mut own, before);
         if let Some(rate) = rate {
-            self.note_rate(&mut own, rate.total_bytes);
+            Self::note_rate(&self.detector, clock, group, &mut own, rate.total_bytes);
         }
         control
     }
@@ -408,9 +454,16 @@ impl Controller for SbdBbr {
     ) -> Option<Control> {
         let before = own.flow.engine.phase;
         let (now, path) = (own.now, own.path);
-        own.flow.engine.orders.cut = self.orders(&own).cut;
+        let group = self.detector.group(path.id);
+        let clock = self.clocks.get_mut(group);
+        if let Some(clock) = &clock {
+            own.flow.engine.orders.cut = Self::orders(&self.detector, clock, group, &own).cut;
+        }
         let control = own.flow.engine.lost(&self.rules, now, path, loss, flight);
-        self.after(&mut own, before);
+        self.turns += u64::from(own.flow.engine.phase != before);
+        if let Some(clock) = clock {
+            Self::after(clock, &mut own, before);
+        }
         control
     }
 
@@ -502,6 +555,7 @@ mod tests {
             (clock.probe, clock.probe_rtt, clock.ended) = (5, 3, 5);
             let membership = all.controller.memberships.get_mut(PathId(1)).unwrap();
             membership.kept = kept;
+            all.controller.turns += 1;
             // No rate is measured by it.
             let nothing = RateSample::default();
             all.on_model(now, &paths, PathId(1), &ack(now), Some(&nothing));
@@ -537,13 +591,13 @@ mod tests {
         let (before, flow, after) = all.flows.split(PathId(1)).unwrap();
         let path = paths.get(PathId(1)).unwrap();
         let mut own = Own::new(now, path, flow, &paths, [before, after]);
-        let orders = all.controller.orders(&own);
+        let orders = orders_of(&all.controller, &own);
         assert_eq!(orders.cut, Some(now));
         // It has 3 of 4 MB/s.
         close(orders.others_share, 0.25);
         // Two round trips later it is over, for who comes then.
         own.now += Duration::from_millis(101);
-        assert_eq!(all.controller.orders(&own).cut, None);
+        assert_eq!(orders_of(&all.controller, &own).cut, None);
     }
 
     /// Three paths in one group that deliver 1, 3 and 2 MB/s with least RTTs of 50, 100 and 50 ms, after
@@ -568,11 +622,23 @@ mod tests {
     }
 
     /// What is asked of path `id` of these.
+    fn clock_of(all: &mut SbdBbr, id: PathId) -> (&Detector, &mut Clock, PathId) {
+        let group = all.detector.group(id);
+        let clock = all.clocks.get_mut(group).unwrap();
+        (&all.detector, clock, group)
+    }
+
+    fn orders_of(all: &SbdBbr, own: &Own<Flow>) -> Orders {
+        let group = all.detector.group(own.path.id);
+        let clock = all.clocks.get(group).unwrap();
+        SbdBbr::orders(&all.detector, clock, group, own)
+    }
+
     fn orders(all: &mut Flows<SbdBbr>, paths: &Registry, now: Instant, id: u64) -> Orders {
         let (before, flow, after) = all.flows.split(PathId(id)).unwrap();
         let path = paths.get(PathId(id)).unwrap();
         let own = Own::new(now, path, flow, paths, [before, after]);
-        all.controller.orders(&own)
+        orders_of(&all.controller, &own)
     }
 
     fn flow(all: &mut Flows<SbdBbr>, id: u64) -> &mut Flow {
@@ -750,7 +816,10 @@ mod tests {
             let (before, flow, after) = all.flows.split(PathId(id)).unwrap();
             let path = paths.get(PathId(id)).unwrap();
             let mut own = Own::new(now, path, flow, &paths, [before, after]);
-            all.controller.after(&mut own, before_phase);
+            {
+                let (_, clock, _) = clock_of(&mut all.controller, own.path.id);
+                SbdBbr::after(clock, &mut own, before_phase)
+            };
             let clock = *all.controller.clocks.get(PathId(0)).unwrap();
             (clock, own.flow.probe, own.flow.probe_rtt)
         };
@@ -811,7 +880,10 @@ mod tests {
             let now = begun + Duration::from_millis(ms);
             let mut own = Own::new(now, path, flow, &paths, [before, after]);
             let total = own.flow.total + acked;
-            all.controller.note_rate(&mut own, total);
+            {
+                let (detector, clock, group) = clock_of(&mut all.controller, own.path.id);
+                SbdBbr::note_rate(detector, clock, group, &mut own, total)
+            };
             all.controller.clocks.get(PathId(0)).unwrap().delivered
         };
         // Two of the longest round trips: 200 ms. What the first ACK brings left before.

@@ -12,6 +12,17 @@ pub fn secs(rtt: Duration) -> f64 {
     rtt.max(MIN_RTT).as_secs_f64()
 }
 
+/// A time of less than 500 years.
+pub fn nanos(duration: Duration) -> u64 {
+    duration.as_secs() * 1_000_000_000 + u64::from(duration.subsec_nanos())
+}
+
+/// Nanoseconds in seconds.
+pub fn seconds(nanos: u64) -> f64 {
+    // Below 2^63, which converts in one instruction.
+    nanos as i64 as f64 / 1e9
+}
+
 /// `later - earlier` in seconds, not negative; both in microseconds.
 pub fn seconds_between(earlier: i64, later: i64) -> f64 {
     later.saturating_sub(earlier).max(0) as f64 * 1e-6
@@ -27,6 +38,32 @@ pub fn packets_of(bytes: u64, path: &PathState) -> f64 {
     bytes as f64 / path.mss_bytes as f64
 }
 
+/// Bounds of what can be compared: of floating-point numbers that are none of them NaN, whose own
+/// `max` and `min` ask for that.
+pub trait Bounded: Copy + PartialOrd {
+    /// The greater of the two.
+    #[inline(always)]
+    fn at_least(self, least: Self) -> Self {
+        if self < least {
+            least
+        } else {
+            self
+        }
+    }
+
+    /// The lesser of the two.
+    #[inline(always)]
+    fn at_most(self, most: Self) -> Self {
+        if self > most {
+            most
+        } else {
+            self
+        }
+    }
+}
+
+impl<T: Copy + PartialOrd> Bounded for T {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,6 +75,13 @@ mod tests {
         assert_eq!(secs(Duration::from_millis(50)), 0.05);
         assert_eq!(seconds_between(5, 3), 0.0);
         assert_eq!(seconds_between(-500_000, 500_000), 1.0);
+    }
+
+    #[test]
+    fn a_time_there_and_back() {
+        let time = Duration::new(3, 20_000_000);
+        assert_eq!(nanos(time), 3_020_000_000);
+        assert_eq!(seconds(nanos(time)), 3.02);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::Phase;
 use super::Rules;
 use super::Seen;
 use super::MIN_PACKETS;
+use crate::cc::units::Bounded;
 use crate::cc::Flight;
 use crate::cc::Loss;
 
@@ -53,9 +54,9 @@ impl Default for Bounds {
 impl Bounds {
     /// UpdateLatestDeliverySignals.
     pub fn note_delivery(&mut self, seen: &Seen) {
-        self.bw_latest = self.bw_latest.max(seen.rate.unwrap_or(0.0));
+        self.bw_latest = self.bw_latest.at_least(seen.rate.unwrap_or(0.0));
         let delivered = seen.sample.delivered_bytes() as f64;
-        self.inflight_latest = self.inflight_latest.max(delivered);
+        self.inflight_latest = self.inflight_latest.at_least(delivered);
         self.loss_round_ended = seen.sample.prior_bytes >= self.loss_round;
         if self.loss_round_ended {
             self.loss_round = seen.sample.total_bytes;
@@ -92,8 +93,8 @@ impl Bounds {
         if self.inflight_hi.is_infinite() {
             return f64::INFINITY;
         }
-        let headroom = mss.max(HEADROOM * self.inflight_hi);
-        (self.inflight_hi - headroom).max(MIN_PACKETS * mss)
+        let headroom = mss.at_least(HEADROOM * self.inflight_hi);
+        (self.inflight_hi - headroom).at_least(MIN_PACKETS * mss)
     }
 
     /// BoundCwndForModel.
@@ -103,7 +104,7 @@ impl Bounds {
             Phase::Down | Phase::Refill | Phase::Up => self.inflight_hi,
             Phase::Cruise | Phase::ProbeRtt => self.with_headroom(mss),
         };
-        cap.min(self.inflight_lo)
+        cap.at_most(self.inflight_lo)
     }
 }
 
@@ -131,8 +132,10 @@ impl Engine {
         if bounds.inflight_lo.is_infinite() {
             bounds.inflight_lo = self.cwnd;
         }
-        bounds.bw_lo = bounds.bw_latest.max(rules.beta * bounds.bw_lo);
-        bounds.inflight_lo = bounds.inflight_latest.max(rules.beta * bounds.inflight_lo);
+        bounds.bw_lo = bounds.bw_latest.at_least(rules.beta * bounds.bw_lo);
+        bounds.inflight_lo = bounds
+            .inflight_latest
+            .at_least(rules.beta * bounds.inflight_lo);
     }
 
     /// HandleLostPacket, for the packets that were declared lost together.
@@ -158,7 +161,7 @@ impl Engine {
             return;
         }
         let size = flight.packet_bytes as f64;
-        let share = self.judge.bound(rules, in_flight / mss) * mss / in_flight.max(mss);
+        let share = self.judge.bound(rules, in_flight / mss) * mss / in_flight.at_least(mss);
         let most = inflight_at_loss(share, in_flight - size, lost - size);
         self.on_inflight_too_high(rules, now, most, flight.app_limited);
     }
@@ -168,8 +171,8 @@ impl Engine {
         self.cycle.was_too_high = true;
         self.cycle.is_probe_sample = false;
         if !limited {
-            let least = rules.beta * self.bdp(1.0).min(self.cwnd);
-            self.bounds.inflight_hi = most.max(least);
+            let least = rules.beta * self.bdp(1.0).at_most(self.cwnd);
+            self.bounds.inflight_hi = most.at_least(least);
         }
         if self.phase == Phase::Up {
             self.leave_up(rules, now);

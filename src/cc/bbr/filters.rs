@@ -1,9 +1,9 @@
 //! Round trips by delivered bytes, the greatest rate, and how much is acked at once (draft,
 //! sections 5.5.1 to 5.5.9).
 
-use std::time::Instant;
-
 use super::Seen;
+use crate::cc::units::seconds;
+use crate::cc::units::Bounded;
 use crate::cc::RateSample;
 
 /// ExtraAckedFilterLen is 10 round trips: the half that fills, and the one before.
@@ -46,12 +46,12 @@ pub struct MaxBw([f64; 2]);
 
 impl MaxBw {
     pub fn get(&self) -> f64 {
-        self.0[0].max(self.0[1])
+        self.0[0].at_least(self.0[1])
     }
 
     pub fn update(&mut self, rate: Option<f64>, limited: bool) {
         if let Some(rate) = rate.filter(|rate| !limited || *rate >= self.get()) {
-            self.0[0] = self.0[0].max(rate);
+            self.0[0] = self.0[0].at_least(rate);
         }
     }
 
@@ -69,7 +69,8 @@ impl MaxBw {
 /// What is acked beyond the rate, because ACKs come in bundles.
 #[derive(Clone, Debug, Default)]
 pub struct Aggregation {
-    since: Option<Instant>,
+    /// On the engine's clock.
+    since: Option<u64>,
     delivered: f64,
     extra: [f64; 2],
     /// Where the half that fills began.
@@ -78,21 +79,21 @@ pub struct Aggregation {
 
 impl Aggregation {
     pub fn extra(&self) -> f64 {
-        self.extra[0].max(self.extra[1])
+        self.extra[0].at_least(self.extra[1])
     }
 
     /// A path that was idle was not slow.
-    pub fn restart(&mut self, now: Instant) {
-        self.since = Some(now);
+    pub fn restart(&mut self, clock_nanos: u64) {
+        self.since = Some(clock_nanos);
         self.delivered = 0.0;
     }
 
     pub fn update(&mut self, seen: &Seen, bw: f64, cwnd: f64, round: u64, full: bool) {
-        let since = *self.since.get_or_insert(seen.now);
-        let elapsed = seen.now.saturating_duration_since(since).as_secs_f64();
+        let since = *self.since.get_or_insert(seen.clock_nanos);
+        let elapsed = seconds(seen.clock_nanos.saturating_sub(since));
         let mut expected = bw * elapsed;
         if self.delivered <= expected {
-            self.restart(seen.now);
+            self.restart(seen.clock_nanos);
             expected = 0.0;
         }
         self.delivered += seen.acked;
@@ -102,13 +103,14 @@ impl Aggregation {
             self.round = round;
             self.extra = [0.0, if full { self.extra[0] } else { 0.0 }];
         }
-        self.extra[0] = self.extra[0].max((self.delivered - expected).min(cwnd));
+        self.extra[0] = self.extra[0].at_least((self.delivered - expected).at_most(cwnd));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+    use std::time::Instant;
 
     use super::super::testing;
     use super::*;

@@ -23,6 +23,8 @@ use std::time::Instant;
 
 use super::Rules;
 use super::Seen;
+use crate::cc::units::seconds;
+use crate::cc::units::Bounded;
 
 /// What p0 is taken from before anything is known: a clean path. With 1 % in place of that a flow took
 /// 2.9 times what a Reno beside it got, in whose queue p0 is not learned.
@@ -92,7 +94,8 @@ pub struct Judge {
 /// The least queue of late: a single packet may be late for other reasons.
 #[derive(Clone, Debug, Default)]
 struct Near {
-    since: Option<Instant>,
+    /// On the engine's clock.
+    since: Option<u64>,
     /// Of this part of the round trip, and the last one; s.
     least: [f64; 2],
     /// By how much the leasts of two parts in a row differ, smoothed; s.
@@ -101,15 +104,15 @@ struct Near {
 
 impl Near {
     /// A sample of a queue; `part_secs` of time are remembered at least, and twice as much at most.
-    fn add(&mut self, now: Instant, queue: f64, part_secs: f64) {
+    fn add(&mut self, clock_nanos: u64, queue: f64, part_secs: f64) {
         let Some(since) = self.since else {
-            self.since = Some(now);
+            self.since = Some(clock_nanos);
             self.least = [queue, f64::INFINITY];
             return;
         };
-        let elapsed = now.saturating_duration_since(since).as_secs_f64();
+        let elapsed = seconds(clock_nanos.saturating_sub(since));
         if elapsed < part_secs {
-            self.least[0] = self.least[0].min(queue);
+            self.least[0] = self.least[0].at_most(queue);
             return;
         }
         let apart = (self.least[0] - self.least[1]).abs();
@@ -121,12 +124,12 @@ impl Near {
             false => f64::INFINITY,
         };
         self.least = [queue, last];
-        self.since = Some(now);
+        self.since = Some(clock_nanos);
     }
 
     /// 0 before the first sample.
     fn get(&self) -> f64 {
-        self.least[0].min(self.least[1])
+        self.least[0].at_most(self.least[1])
     }
 }
 
@@ -152,11 +155,12 @@ impl Judge {
             self.half_until = Some(seen.now + QUEUE_MEMORY);
         }
         if let Some(rtt) = seen.rtt.filter(|_| min_rtt.is_finite()) {
-            self.queue = self.queue.max(rtt - min_rtt);
-            self.longest[0] = self.longest[0].max(rtt - min_rtt);
-            self.near.add(seen.now, rtt - min_rtt, min_rtt / 8.0);
+            self.queue = self.queue.at_least(rtt - min_rtt);
+            self.longest[0] = self.longest[0].at_least(rtt - min_rtt);
+            self.near
+                .add(seen.clock_nanos, rtt - min_rtt, min_rtt / 8.0);
             let near = self.near.get();
-            self.standing = self.standing.min(near);
+            self.standing = self.standing.at_most(near);
         }
         self.learns = cruises && self.has_no_queue();
         if self.learns {
@@ -202,19 +206,19 @@ impl Judge {
     fn queue_of_rivals(&self) -> f64 {
         let half = self.longest_queue() / 2.0;
         half.clamp(SHOWN_QUEUE_SECS, 2.0 * SHOWN_QUEUE_SECS)
-            .max(JITTERS * self.near.apart)
+            .at_least(JITTERS * self.near.apart)
     }
 
     /// Whether what is lost now is lost without a queue, on a path that shows one at other times.
     fn has_no_queue(&self) -> bool {
         let longest = self.longest_queue();
-        let most = LEAST_QUEUE_SECS.max((longest / 4.0).min(NO_QUEUE_SECS));
+        let most = LEAST_QUEUE_SECS.at_least((longest / 4.0).at_most(NO_QUEUE_SECS));
         longest >= SHOWN_QUEUE_SECS && self.near.get() < most
     }
 
     /// So many packets more are known of.
     fn forget(&mut self, packets: f64) {
-        let keep = (1.0 - packets / MEMORY_PACKETS).max(0.0);
+        let keep = (1.0 - packets / MEMORY_PACKETS).at_least(0.0);
         self.noise_lost *= keep;
         self.noise_sent *= keep;
         self.noise_bursts *= keep;
@@ -248,7 +252,7 @@ impl Judge {
     }
 
     fn longest_queue(&self) -> f64 {
-        self.longest[0].max(self.longest[1])
+        self.longest[0].at_least(self.longest[1])
     }
 
     /// The longest queue in the round trip that goes on, or just ended; s.
@@ -258,12 +262,12 @@ impl Judge {
 
     /// Whether the path shows a queue that a sender makes, not a clock.
     pub fn shows_queue(&self) -> bool {
-        self.last.queue > 0.004_f64.max(self.min_rtt / 8.0)
+        self.last.queue > 0.004_f64.at_least(self.min_rtt / 8.0)
     }
 
     /// The share that the path loses anyway.
     pub fn p0(&self, noise: f64) -> f64 {
-        ((PRIOR_LOST + self.noise_lost) / (PRIOR_SENT + self.noise_sent)).min(noise)
+        ((PRIOR_LOST + self.noise_lost) / (PRIOR_SENT + self.noise_sent)).at_most(noise)
     }
 
     /// The most of `packets` that may be lost without being too many.
@@ -278,7 +282,7 @@ impl Judge {
     /// By how many more of `packets` than `p0` of them may be lost by chance: three standard deviations.
     fn by_chance(&self, p0: f64, packets: f64) -> f64 {
         let at_a_time = (PRIOR_LOST + self.noise_lost) / (PRIOR_LOST + self.noise_bursts);
-        let variance = (2.0 * at_a_time.max(1.0) - 1.0) * p0 * (1.0 - p0) * packets;
+        let variance = (2.0 * at_a_time.at_least(1.0) - 1.0) * p0 * (1.0 - p0) * packets;
         3.0 * variance.sqrt()
     }
 
@@ -320,7 +324,6 @@ mod tests {
 
     #[test]
     fn the_least_queue_of_two_parts() {
-        let start = Instant::now();
         let mut near = Near::default();
         assert_eq!((near.get(), near.apart), (0.0, 0.0));
         // ms, queue, and the least of late; parts of 100 ms.
@@ -342,7 +345,7 @@ mod tests {
             // No part came before the last one: nothing to compare it with.
             (700, 0.010, 0.010, 0.00302734375),
         ] {
-            near.add(start + Duration::from_millis(ms), queue, 0.1);
+            near.add(ms * 1_000_000, queue, 0.1);
             assert_eq!(near.get(), least, "{ms}");
             close(near.apart, apart);
         }
@@ -439,7 +442,7 @@ mod tests {
     /// A queue that has been there for long.
     fn settled(queue: f64) -> Near {
         Near {
-            since: Some(Instant::now()),
+            since: Some(testing::seen(Instant::now()).clock_nanos),
             least: [queue, queue],
             apart: 0.0,
         }

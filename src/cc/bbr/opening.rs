@@ -15,6 +15,7 @@ use crate::cc::start::Growth;
 use crate::cc::start::LongRun;
 use crate::cc::start::Seen;
 use crate::cc::start::Start;
+use crate::cc::units::Bounded;
 use crate::cc::window::pacing_rate;
 use crate::cc::window::Samples;
 use crate::cc::window::PACING_GAIN_SLOW_START;
@@ -87,7 +88,7 @@ impl Engine {
         else {
             return;
         };
-        let fast = (cwnd + factor * ack.acked_bytes as f64 + extra_bytes).min(up_to_bytes);
+        let fast = (cwnd + factor * ack.acked_bytes as f64 + extra_bytes).at_most(up_to_bytes);
         if factor <= 1.0 || ack.app_limited || fast <= self.cwnd {
             return;
         }
@@ -95,7 +96,7 @@ impl Engine {
         // As slow start is paced, but no slower than the window leaves in a round trip.
         let rate = |gain| pacing_rate(fast, rtt.smoothed, gain);
         let paced = opening.begin.paced(rate(PACING_GAIN_SLOW_START), rate(1.0)) as f64;
-        self.pace = Some(self.pace.map_or(paced, |pace| pace.max(paced)));
+        self.pace = Some(self.pace.map_or(paced, |pace| pace.at_least(paced)));
     }
 }
 

@@ -7,6 +7,7 @@ use super::Engine;
 use super::Phase;
 use super::Rules;
 use super::Seen;
+use crate::cc::units::Bounded;
 
 /// A probe comes after so many round trips, if the flow is small enough: as many as Reno needs for
 /// this window.
@@ -77,7 +78,7 @@ impl Cycle {
     /// After Startup: the next probe soon.
     pub fn look_early(&mut self, rules: &Rules) {
         if rules.look {
-            self.wait(self.wait_secs.min(EARLY_SECS));
+            self.wait(self.wait_secs.at_most(EARLY_SECS));
             self.latest_round = self.first_round + EARLY_ROUNDS;
         }
     }
@@ -117,7 +118,7 @@ impl Engine {
         let wait_secs = rules.wait_secs + cycle.random(mix);
         cycle.wait(wait_secs);
         cycle.first_round =
-            self.rounds.count - u64::from(cycle.random(mix) < 0.5).min(self.rounds.count);
+            self.rounds.count - u64::from(cycle.random(mix) < 0.5).at_most(self.rounds.count);
         cycle.latest_round = u64::MAX;
         cycle.ack_phase = AckPhase::Stopping;
         self.rounds.start();
@@ -147,8 +148,8 @@ impl Engine {
     /// RaiseInflightLongtermSlope.
     fn raise_slope(&mut self, mss: f64) {
         let growth = (1u64 << self.cycle.up_rounds) as f64;
-        self.cycle.up_rounds = (self.cycle.up_rounds + 1).min(30);
-        self.cycle.acked_per_packet = (self.cwnd / growth).max(mss);
+        self.cycle.up_rounds = (self.cycle.up_rounds + 1).at_most(30);
+        self.cycle.acked_per_packet = (self.cwnd / growth).at_least(mss);
     }
 
     /// UpdateProbeBWCyclePhase.
@@ -204,7 +205,7 @@ impl Engine {
         {
             return false;
         }
-        self.bounds.inflight_hi = self.bounds.inflight_hi.max(in_flight);
+        self.bounds.inflight_hi = self.bounds.inflight_hi.at_least(in_flight);
         if self.phase == Phase::Up {
             self.raise_inflight_hi(seen);
         }
@@ -236,9 +237,9 @@ impl Engine {
         }
         let elapsed = cycle.due.is_some_and(|due| seen.now > due);
         let rounds = self.rounds.count.saturating_sub(cycle.first_round);
-        let window = self.bdp(1.0).min(self.cwnd) / seen.mss + orders.others_packets;
+        let window = self.bdp(1.0).at_most(self.cwnd) / seen.mss + orders.others_packets;
         elapsed
-            || rounds as f64 >= window.min(MOST_ROUNDS)
+            || rounds as f64 >= window.at_most(MOST_ROUNDS)
             || self.rounds.count >= cycle.latest_round
     }
 

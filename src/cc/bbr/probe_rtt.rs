@@ -10,6 +10,7 @@ use super::Rules;
 use super::Seen;
 use super::MIN_PACKETS;
 use crate::cc::units::secs;
+use crate::cc::units::Bounded;
 use crate::registry::PathId;
 use crate::registry::PathState;
 
@@ -94,7 +95,7 @@ impl Engine {
         // Who was idle has emptied the queue already.
         let was_idle = seen.sample.newest.is_from_idle() && seen.limited;
         if was_idle {
-            self.aggregation.restart(seen.now);
+            self.aggregation.restart(seen.clock_nanos);
         }
         let expired = self.min_rtt.expired || self.orders.probe_rtt;
         if self.phase != Phase::ProbeRtt && expired && !was_idle {
@@ -142,7 +143,7 @@ impl Engine {
     /// ProbeRTTCwnd.
     pub fn probe_rtt_cwnd(&self, mss: f64) -> f64 {
         let gain = Phase::ProbeRtt.cwnd_gain();
-        self.bdp(gain).max(MIN_PACKETS * mss)
+        self.bdp(gain).at_least(MIN_PACKETS * mss)
     }
 }
 

@@ -23,6 +23,7 @@ use super::MIN_PACKETS;
 use crate::cc::cubic;
 use crate::cc::cubic::Gains;
 use crate::cc::cubic::Growth;
+use crate::cc::units::Bounded;
 
 /// A rival is thought to be there for so long after its queue was seen: as long as a probe waits.
 const HOLD: Duration = Duration::from_secs(3);
@@ -84,7 +85,7 @@ impl Rival {
 
     /// Cuts the window, of which no more counts than was in flight.
     fn cut(&mut self, rules: &Rules, now: Instant, flight: f64) {
-        let window = self.window.min(flight);
+        let window = self.window.at_most(flight);
         self.cut_at = Some(now);
         self.window = match rules.law {
             Law::Cubic => self.cubic.decrease(window),
@@ -150,7 +151,7 @@ impl Engine {
             return;
         }
         let rtt = self.min_rtt.secs + self.judge.queue_now();
-        let bound_at = self.rival.bound_at.max(self.orders.bound_at);
+        let bound_at = self.rival.bound_at.at_least(self.orders.bound_at);
         let is_late = |at| seen.now.saturating_duration_since(at).as_secs_f64() > rtt;
         match bound_at.is_none_or(is_late) {
             true => self.rival.cubic.on_underused(seen.now),
@@ -173,10 +174,10 @@ impl Engine {
 
     /// Cuts the window for losses that were found at `at`, and ends a probe.
     pub fn give_way(&mut self, rules: &Rules, now: Instant, at: Instant, mss: f64) {
-        let flight = self.peak[0].max(self.peak[1]);
+        let flight = self.peak[0].at_least(self.peak[1]);
         self.rival.cut(rules, at, flight);
         let floor = MIN_PACKETS * mss;
-        self.rival.window = self.rival.window.max(floor);
+        self.rival.window = self.rival.window.at_least(floor);
         self.cycle.is_probe_sample = false;
         if self.phase == Phase::Up || self.phase == Phase::Refill {
             self.leave_up(rules, now);

@@ -4,6 +4,7 @@ use super::Engine;
 use super::Phase;
 use super::Rules;
 use super::Seen;
+use crate::cc::units::Bounded;
 
 /// Growth that shows that the pipe is not full, and round trips without it that show it is.
 const GROWTH: f64 = 1.25;
@@ -65,7 +66,7 @@ impl Engine {
         }
         if self.rounds.started && self.judge.ends_startup(rules, self.full.count) {
             self.full.reached = true;
-            self.bounds.inflight_hi = self.bdp(1.0).max(self.bounds.inflight_latest());
+            self.bounds.inflight_hi = self.bdp(1.0).at_least(self.bounds.inflight_latest());
         }
         if self.full.reached {
             self.phase = Phase::Drain;

@@ -70,7 +70,6 @@ impl Bench {
             newest,
         };
         let seen = Seen {
-            now: self.now,
             sent: self.now - self.rtt,
             mss: MSS,
             acked,
@@ -79,7 +78,7 @@ impl Bench {
             sample,
             rate: sample.bytes_per_sec(),
             limited: special.limited,
-            cwnd_limited: true,
+            ..testing::seen(self.now)
         };
         self.engine.on_ack(&self.rules, &seen);
     }
