@@ -195,7 +195,10 @@ impl<C: Controller> Flows<C> {
 impl<C: Controller> AnyController for Flows<C> {
     fn on_path_added(&mut self, now: Instant, id: PathId) {
         let flow = self.controller.on_path_added(now, id);
-        self.before.insert(id, flow.clone());
+        // A model is asked for no decrease.
+        if !self.controller.is_model() {
+            self.before.insert(id, flow.clone());
+        }
         self.flows.insert(id, flow);
     }
 

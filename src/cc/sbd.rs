@@ -150,7 +150,7 @@ impl Detector {
     pub fn add(&mut self, now: Instant, id: PathId) {
         let starts_over = self.left_at == Some((now, id));
         self.remove_pairs(id);
-        for (other, _) in self.tracks.iter().filter(|(other, _)| *other != id) {
+        for (other, _) in self.groups.iter().filter(|(other, _)| *other != id) {
             let paths = [id.min(other), id.max(other)];
             let before = self.left.iter().find(|pair| pair.paths == paths);
             let shared = starts_over && before.is_some_and(|pair| pair.shared);
@@ -163,8 +163,16 @@ impl Detector {
                 decided: shared,
             });
         }
-        self.tracks.insert(id, Track::default());
         self.groups.insert(id, id);
+        self.tracks.remove(id);
+        // Of a path alone nothing is kept: a kilobyte for each connection.
+        if !self.pairs.is_empty() {
+            for (id, _) in self.groups.iter() {
+                if self.tracks.get(id).is_none() {
+                    self.tracks.insert(id, Track::default());
+                }
+            }
+        }
         self.connect();
     }
 

@@ -377,3 +377,18 @@ fn arrivals_are_counted_from_the_first_ack() {
     let [a, b] = [0, 1].map(|id| bench.detector.tracks.get(PathId(id)).unwrap());
     assert_eq!(a.known_with(b), Some(-352 - 11));
 }
+
+#[test]
+fn a_path_alone_keeps_no_delays() {
+    let mut detector = Detector::new(&settings(&sbd_cubic::ENTRY, ""), 1);
+    let now = Instant::now();
+    let kept = |detector: &Detector| detector.tracks.len();
+    detector.add(now, PathId(0));
+    assert_eq!(kept(&detector), 0);
+    detector.add(now, PathId(3));
+    assert_eq!(kept(&detector), 2);
+    detector.remove(now, PathId(0));
+    assert_eq!(kept(&detector), 1);
+    detector.add(now, PathId(5));
+    assert_eq!(kept(&detector), 2);
+}
