@@ -22,6 +22,8 @@ impl<T> Default for PathMap<T> {
 impl<T> PathMap<T> {
     /// Puts `value` under `id` and returns what was there before.
     pub fn insert(&mut self, id: PathId, value: T) -> Option<T> {
+        // Most connections have one path, and values are large: no room for what never comes.
+        self.entries.reserve_exact(1);
         match self.entries.iter().position(|(other, _)| *other >= id) {
             Some(at) if self.entries[at].0 == id => {
                 Some(std::mem::replace(&mut self.entries[at].1, value))
