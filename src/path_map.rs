@@ -2,6 +2,9 @@
 
 use crate::registry::PathId;
 
+/// From here on the four entries that a vector begins with are a waste.
+const LARGE_BYTES: usize = 128;
+
 /// A map keyed by [`PathId`], kept sorted in one small vector.
 ///
 /// A connection has rarely more than eight paths, so a linear search over adjacent entries beats a
@@ -22,18 +25,16 @@ impl<T> Default for PathMap<T> {
 impl<T> PathMap<T> {
     /// Puts `value` under `id` and returns what was there before.
     pub fn insert(&mut self, id: PathId, value: T) -> Option<T> {
-        // Most connections have one path, and values are large: no room for what never comes.
-        self.entries.reserve_exact(1);
-        match self.entries.iter().position(|(other, _)| *other >= id) {
-            Some(at) if self.entries[at].0 == id => {
-                Some(std::mem::replace(&mut self.entries[at].1, value))
-            }
-            Some(at) => {
+        let at = self.entries.iter().position(|(other, _)| *other >= id);
+        let at = at.unwrap_or(self.entries.len());
+        match self.entries.get_mut(at) {
+            Some((other, known)) if *other == id => Some(std::mem::replace(known, value)),
+            _ => {
+                // Most connections have one path: no room for large values that never come.
+                if size_of::<T>() >= LARGE_BYTES {
+                    self.entries.reserve_exact(1);
+                }
                 self.entries.insert(at, (id, value));
-                None
-            }
-            None => {
-                self.entries.push((id, value));
                 None
             }
         }
