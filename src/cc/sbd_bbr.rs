@@ -266,9 +266,9 @@ impl SbdBbr {
             weighted += rate * min_rtt;
             orders.others_act |= makes_queue(phase, true);
             orders.others_packets += rate * min_rtt / path.mss_bytes as f64;
-            orders.bound_at = orders.bound_at.at_least(other.engine.bound_at());
+            orders.bound_at = orders.bound_at.max(other.engine.bound_at());
             if !phase.is_starting() {
-                leader = leader.at_most(path.id);
+                leader = leader.min(path.id);
             }
         }
         if is_alone {

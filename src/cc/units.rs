@@ -38,12 +38,18 @@ pub fn packets_of(bytes: u64, path: &PathState) -> f64 {
     bytes as f64 / path.mss_bytes as f64
 }
 
-/// Bounds of what can be compared: of floating-point numbers that are none of them NaN, whose own
-/// `max` and `min` ask for that.
-pub trait Bounded: Copy + PartialOrd {
+/// Bounds of numbers of which none is NaN: `max` and `min` of `f64` ask for that each time.
+pub trait Bounded {
     /// The greater of the two.
+    fn at_least(self, least: f64) -> f64;
+
+    /// The lesser of the two.
+    fn at_most(self, most: f64) -> f64;
+}
+
+impl Bounded for f64 {
     #[inline(always)]
-    fn at_least(self, least: Self) -> Self {
+    fn at_least(self, least: f64) -> f64 {
         if self < least {
             least
         } else {
@@ -51,9 +57,8 @@ pub trait Bounded: Copy + PartialOrd {
         }
     }
 
-    /// The lesser of the two.
     #[inline(always)]
-    fn at_most(self, most: Self) -> Self {
+    fn at_most(self, most: f64) -> f64 {
         if self > most {
             most
         } else {
@@ -61,8 +66,6 @@ pub trait Bounded: Copy + PartialOrd {
         }
     }
 }
-
-impl<T: Copy + PartialOrd> Bounded for T {}
 
 #[cfg(test)]
 mod tests {

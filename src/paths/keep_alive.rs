@@ -13,8 +13,8 @@ use crate::registry::PathId;
 /// Looks in an interval: a path sends again by so much of it too early, at most.
 const LOOKS: u32 = 5;
 
-/// Less than this is acknowledged between two looks if nothing but paths is kept alive.
-const LEAST_DATA_BYTES: u64 = 1200;
+/// Less than this is acknowledged on a path between two looks if it is kept alive, and no more.
+const KEPT_ALIVE_BYTES: u64 = 100;
 
 /// What was known of a path when it was last looked at.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +84,8 @@ impl KeepAlive {
         let before = lately.map_or(before, |lately| lately.max(before));
         let acked_bytes = traffic.acked_bytes.saturating_sub(self.acked_bytes);
         self.is_asked = false;
-        self.is_in_use = traffic.read_bytes != self.read_bytes || acked_bytes >= LEAST_DATA_BYTES;
+        let by_itself = KEPT_ALIVE_BYTES * traffic.sent_packets.len() as u64;
+        self.is_in_use = traffic.read_bytes != self.read_bytes || acked_bytes >= by_itself;
         self.read_bytes = traffic.read_bytes;
         self.acked_bytes = traffic.acked_bytes;
 
@@ -169,6 +170,12 @@ mod tests {
     fn a_connection_that_nobody_uses_keeps_none() {
         // Keep-alives are acknowledged, too.
         assert_eq!(kept(600, |s| traffic(0, 20 * s, s)), []);
+        // Of as many paths as there may be, all of which an application pings now and then.
+        let many = |s: u64| Traffic {
+            sent_packets: (0..64).map(|path| (PathId(path), 1)).collect(),
+            ..traffic(0, 64 * 40 * (s / 5), s)
+        };
+        assert_eq!(kept(600, many), []);
         // Used for a minute.
         let sent = kept(600, |s| traffic(s.min(60), 0, s));
         assert_eq!(sent, [25, 50].map(|s| (s, PathId(1))));

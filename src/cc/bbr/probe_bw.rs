@@ -118,7 +118,7 @@ impl Engine {
         let wait_secs = rules.wait_secs + cycle.random(mix);
         cycle.wait(wait_secs);
         cycle.first_round =
-            self.rounds.count - u64::from(cycle.random(mix) < 0.5).at_most(self.rounds.count);
+            self.rounds.count - u64::from(cycle.random(mix) < 0.5).min(self.rounds.count);
         cycle.latest_round = u64::MAX;
         cycle.ack_phase = AckPhase::Stopping;
         self.rounds.start();
@@ -148,7 +148,7 @@ impl Engine {
     /// RaiseInflightLongtermSlope.
     fn raise_slope(&mut self, mss: f64) {
         let growth = (1u64 << self.cycle.up_rounds) as f64;
-        self.cycle.up_rounds = (self.cycle.up_rounds + 1).at_most(30);
+        self.cycle.up_rounds = (self.cycle.up_rounds + 1).min(30);
         self.cycle.acked_per_packet = (self.cwnd / growth).at_least(mss);
     }
 

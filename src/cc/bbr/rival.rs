@@ -151,7 +151,7 @@ impl Engine {
             return;
         }
         let rtt = self.min_rtt.secs + self.judge.queue_now();
-        let bound_at = self.rival.bound_at.at_least(self.orders.bound_at);
+        let bound_at = self.rival.bound_at.max(self.orders.bound_at);
         let is_late = |at| seen.now.saturating_duration_since(at).as_secs_f64() > rtt;
         match bound_at.is_none_or(is_late) {
             true => self.rival.cubic.on_underused(seen.now),
