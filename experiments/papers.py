@@ -11,13 +11,13 @@ from pathlib import Path
 # What draws shares its looks with the demonstration.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "mininet"))
 
-KEPT = Path(__file__).resolve().parents[1] / "docs/papers/claims.csv"
+KEPT = Path(__file__).resolve().parents[1] / "docs/papers"
 
 EXAMPLES = """\
 examples:
   python3 experiments/papers.py out/papers/reduced --out out/papers
   python3 experiments/papers.py out/sim/mc-3 --out /tmp/mc-3      one scenario alone
-  python3 experiments/papers.py out/papers/full --keep            after a full run: renews docs/papers/claims.csv
+  python3 experiments/papers.py out/papers/full --keep            after a full run: renews docs/papers
 
 exit status: 0 the page is written, and every claim that was judged is accepted; 1 the results cannot be read;
 6 the page cannot be written; 8 a claim is not accepted"""
@@ -35,10 +35,10 @@ def parse_arguments(words=None):
                         help="where index.html and the PNGs go [default: %(default)s]")
     parser.add_argument("--agreement", type=Path, default=Path("out/bench/agreement.json"), metavar="FILE",
                         help="what `ci/bench agreement` wrote; the page shows it if it is there [default: %(default)s]")
-    parser.add_argument("--kept", type=Path, default=KEPT, metavar="FILE",
-                        help="what full-scale runs found, for the page of reduced ones [default: docs/papers/claims.csv]")
+    parser.add_argument("--kept", type=Path, default=KEPT, metavar="FOLDER",
+                        help="what full-scale runs found, for the page of reduced ones [default: docs/papers]")
     parser.add_argument("--keep", action="store_true",
-                        help="puts what was run without --set into that file")
+                        help="puts what was run without --set into that folder: its tables, and the page if it was everything")
     return parser.parse_args(words)
 
 

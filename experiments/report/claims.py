@@ -20,6 +20,7 @@ class Claim:
     ours: dict  # what is judged: Spread
     accepted: bool | None  # None: reported, not judged
     problem: str | None = None
+    rule: bool = True  # whether the criterion is a rule of the scenario, not a sentence about `Measured`
 
 
 @dataclass(frozen=True)
@@ -91,9 +92,9 @@ class Measured:
     def claims(self, results):
         found = self.measure(results)
         if found is None:
-            return [Claim(self.scenario, self.paper, "", self.criterion, {}, None, "runs for this are missing")]
+            return [Claim(self.scenario, self.paper, "", self.criterion, {}, None, "runs for this are missing", rule=False)]
         ours, accepted = found
-        return [Claim(self.scenario, self.paper, "", self.criterion, ours, accepted)]
+        return [Claim(self.scenario, self.paper, "", self.criterion, ours, accepted, rule=False)]
 
 
 def of_rules(results):

@@ -6,10 +6,11 @@ import pandas
 from matplotlib import pyplot
 from mpqnet.page import COLOURS
 
-from . import rules
+from . import definitions, rules
+from .spread import Spread
 
 # More points than a line of a figure can show.
-MOST_POINTS = 500
+MOST_POINTS = 300
 
 # Full-size datagrams; the papers count windows in packets.
 PACKET_BYTES = 1472
@@ -37,20 +38,22 @@ def _set_paths(rows):
 
 @dataclass(frozen=True)
 class Quantity:
-    """What is drawn over time: the label of its axis, its series of the rows of one path (or flow) in `table`, and what the
-    axis shows at least."""
+    """What is drawn over time: the label of its axis, what that is, its series of the rows of one path (or flow) in `table`,
+    and what the axis shows at least."""
     label: str
+    meaning: str
     series: object
     table: str = "paths"
     least_top: float = 0.0
 
 
 QUANTITIES = {
-    "rate": Quantity("Mbit/s", _rate),
-    "window": Quantity("window, packets", _window),
-    "losses": Quantity("lost packets so far", _losses),
-    "queueing": Quantity("smoothed RTT above its least, ms", _queueing),
-    "set": Quantity("paths taken to share a bottleneck", _set_paths, "decisions", 2.1),
+    "rate": Quantity("Mbit/s", "what was received in each sample: UDP payload of a path, stream bytes of a flow", _rate),
+    "window": Quantity("window, packets", f"congestion window in packets of {PACKET_BYTES} bytes", _window),
+    "losses": Quantity("lost packets so far", "packets that their sender took for lost, from the beginning", _losses),
+    "queueing": Quantity("smoothed RTT above its least, ms", "the sender's smoothed RTT, less the least that it had", _queueing),
+    "set": Quantity("paths taken to share a bottleneck", "paths of the set that the controller has the path in", _set_paths,
+                    "decisions", 2.1),
 }
 
 
@@ -70,6 +73,11 @@ class Panel:
     curves: tuple[Curve, ...]
     case: str = ""
     seed: int | None = None  # this one only, where runs differ so much that a median shows none of them
+
+    def meanings(self, _):
+        """What is drawn, in words."""
+        quantity = QUANTITIES[self.quantity]
+        return [f"{quantity.label}: {quantity.meaning} ({quantity.table if self.curves[0].paths else 'flows'}.csv of each run)"]
 
     def draw(self, axes, results):
         quantity = QUANTITIES[self.quantity]
@@ -126,6 +134,13 @@ class Bar:
     case: str = ""
     paper: float | None = None
 
+    def spread(self, results):
+        """Its values in all runs; None if there is none."""
+        case = results.case(self.case)
+        values = [value for seed in results.seeds(case)
+                  if (value := rules.evaluate(self.metric, results, case, seed)) is not None]
+        return Spread(tuple(values)) if values else None
+
 
 @dataclass(frozen=True)
 class Bars:
@@ -135,17 +150,18 @@ class Bars:
     bars: tuple[Bar, ...]
     lines: tuple[tuple[str, float], ...] = ()
 
+    def meanings(self, scenario):
+        """What is drawn, in words: each metric of the bars."""
+        return [words for bar in self.bars for words in definitions.of(bar.metric, scenario)]
+
     def draw(self, axes, results):
         axes.set_title(self.title, fontsize="medium")
         axes.set_ylabel(self.unit)
         shift = 0.2 if any(bar.paper is not None for bar in self.bars) else 0.0
         for x, bar in enumerate(self.bars):
-            case = results.case(bar.case)
-            values = [value for seed in results.seeds(case)
-                      if (value := rules.evaluate(bar.metric, results, case, seed)) is not None]
-            if values:
-                axes.bar(x - shift, pandas.Series(values).median(), 0.6 - shift, color=COLOURS[0], label="ours, median")
-                axes.plot([x - shift] * len(values), values, ".", color="#222222", label="ours, each run")
+            if spread := bar.spread(results):
+                axes.bar(x - shift, spread.median, 0.6 - shift, color=COLOURS[0], label="ours, median")
+                axes.plot([x - shift] * len(spread.values), spread.values, ".", color="#222222", label="ours, each run")
             if bar.paper is not None:
                 axes.bar(x + shift, bar.paper, 0.4, color=COLOURS[1], label="paper")
         for (name, value), colour in zip(self.lines, COLOURS[2:]):
@@ -168,6 +184,10 @@ class Figure:
     caption: str = ""
     published: str = ""  # what the paper's axes and numbers are, for the eye to compare with
     share_y: bool = field(default=False)
+
+    def meanings(self, scenario):
+        """What is drawn, in words, each once; `scenario` as a dict."""
+        return list(dict.fromkeys(words for panel in self.panels for words in panel.meanings(scenario)))
 
     def draw(self, results):
         columns = min(self.columns, len(self.panels))

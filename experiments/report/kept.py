@@ -1,8 +1,11 @@
-"""What full-scale runs found, kept in the tree, so that a reduced run can say it beside its own."""
+"""What full-scale runs found, kept in the tree: claims.csv, so that a reduced run can say it beside its own, bars.csv with the
+numbers of the figures, and the page without the runs' data."""
 
 import csv
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 
+from . import page as pages
+from .figures import Bars
 from .results import ResultsError
 from .spread import number
 
@@ -28,39 +31,83 @@ class Kept:
         return f"{self.accepted}, {self.ours or 'no value'} (n = {n}, commit {self.commit})"
 
 
-_COLUMNS = tuple(field.name for field in fields(Kept))
 _WORDS = {True: "yes", False: "no", None: "not judged"}
 
 
-def load(file):
-    """{(scenario, claim, case): Kept}; empty if the file is not there."""
+@dataclass(frozen=True)
+class KeptBar:
+    """A bar of a figure at the papers' own rates and durations."""
+    scenario: str
+    figure: str
+    panel: str
+    bar: str
+    metric: str
+    case: str
+    unit: str
+    ours: str  # median, and all runs from least to most
+    least: str
+    most: str
+    n: int
+    paper: str
+    commit: str
+
+    @property
+    def key(self):
+        return self.scenario, self.figure, self.panel, self.bar, self.case
+
+
+def load(folder):
+    """{(scenario, claim, case): Kept}; empty if there is no claims.csv."""
+    return _load(folder / "claims.csv", Kept)
+
+
+def save(folder, page, sections):
+    """Puts the claims and bars of runs without `--set` into the tables, in place of what these have of their scenarios, and
+    writes the page if every scenario of it was run so. Returns whether it did."""
+    full = {name: (section, results) for section in sections for name, results in section.results.items()
+            if not pages.reduced(results)}
+    claims = [_row(claim, results) for name, (section, results) in full.items() for claim in section.claims
+              if claim.scenario == name]
+    bars = [bar for name, (section, results) in full.items() for figure in section.figures if figure.scenario == name
+            for bar in _bars(figure, results)]
+    folder.mkdir(parents=True, exist_ok=True)
+    _renew(folder / "claims.csv", Kept, full, claims)
+    _renew(folder / "bars.csv", KeptBar, full, bars)
+    if not {figure.scenario for module in page.modules for figure in module.FIGURES} <= full.keys():
+        return False
+    pages.write(folder, replace(page, data=False, extras=()), {name: results for name, (_, results) in full.items()})
+    return True
+
+
+def _load(file, kind):
+    columns = [field.name for field in fields(kind)]
     try:
         with file.open(newline="", encoding="utf-8") as lines:
-            rows = [Kept(**row) for row in csv.DictReader(lines)]
+            rows = [kind(**row) for row in csv.DictReader(lines)]
     except FileNotFoundError:
         return {}
     except (OSError, TypeError, ValueError) as e:
-        raise ResultsError(f"{file}: {e}; its columns are {', '.join(_COLUMNS)}") from e
+        raise ResultsError(f"{file}: {e}; its columns are {', '.join(columns)}") from e
     return {row.key: row for row in rows}
 
 
-def save(file, sections):
-    """Puts the claims of runs without `--set` into the file, in place of what it has of their scenarios."""
-    rows = load(file)
-    for section in sections:
-        for name, results in section.results.items():
-            if "--set" in results.manifest["command"]:
-                continue
-            rows = {key: row for key, row in rows.items() if key[0] != name}
-            for claim in section.claims:
-                if claim.scenario == name:
-                    row = _row(claim, results)
-                    rows[row.key] = row
-    file.parent.mkdir(parents=True, exist_ok=True)
+def _renew(file, kind, scenarios, found):
+    rows = {key: row for key, row in _load(file, kind).items() if row.scenario not in scenarios}
+    rows |= {row.key: row for row in found}
     with file.open("w", newline="", encoding="utf-8") as lines:
         table = csv.writer(lines, lineterminator="\n")
-        table.writerow(_COLUMNS)
+        table.writerow(field.name for field in fields(kind))
         table.writerows(astuple(rows[key]) for key in sorted(rows))
+
+
+def _bars(figure, results):
+    commit = str(results.manifest.get("commit"))
+    for panel in figure.panels:
+        for bar in panel.bars if isinstance(panel, Bars) else ():
+            if spread := bar.spread(results):
+                yield KeptBar(figure.scenario, figure.name, panel.title, " ".join(bar.label.split()), bar.metric, bar.case, panel.unit,
+                              number(spread.median), number(min(spread.values)), number(max(spread.values)), len(spread.values),
+                              "" if bar.paper is None else number(bar.paper), commit)
 
 
 def _row(claim, results):

@@ -11,11 +11,12 @@ VERDICTS = {True: ("yes", "yes"), False: ("no", "no"), None: ("none", "not judge
 
 
 def figure(drawing, name, title, caption, out):
-    """A drawing in the page, and as the file `name`.png in the folder `out`; closes the drawing."""
-    drawing.savefig(out / f"{name}.png", format="png", dpi=110)
+    """A drawing in the page, and, if there is a folder `out`, as the file `name`.png in it; closes the drawing."""
     words = f" {caption}" if caption else ""
-    return (f"<figure>{inline_svg(drawing)}<figcaption><b>{text(title)}.</b>{text(words)} "
-            f"Also in {text(name)}.png.</figcaption></figure>")
+    if out:
+        drawing.savefig(out / f"{name}.png", format="png", dpi=110)
+        words += f" Also in {name}.png."
+    return f"<figure>{inline_svg(drawing)}<figcaption><b>{text(title)}.</b>{text(words)}</figcaption></figure>"
 
 
 def table(head, rows, styles=None):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from mpqnet.page import STYLE
 
-from . import claims, markup
+from . import claims, definitions, markup
 from .markup import text as _text
 
 OWN_STYLE = """
@@ -29,13 +29,14 @@ _FILTER = """<input type="radio" name="only" id="only-all" checked><label for="o
 class Page:
     """What a page is about. `modules` are such as those of `report.papers`; `extras` make further sections: functions
     of the folder for PNGs that return HTML. `asked` heads the column with what is claimed. `kept` has what full-scale
-    runs found (`report.kept`)."""
+    runs found (`report.kept`). Without `data` the page stands alone: no PNGs beside it, and no links to runs."""
     title: str
     about: str
     asked: str
     modules: tuple
     extras: tuple = ()
     kept: dict = field(default_factory=dict)
+    data: bool = True
 
 
 class Section:
@@ -54,6 +55,11 @@ class Section:
         """The name of the paper's module: "cc"."""
         return self.paper.__name__.rpartition(".")[2]
 
+    @property
+    def folder(self):
+        """The room of the module: "papers"."""
+        return self.paper.__name__.split(".")[-2]
+
 
 def count(sections):
     """Words for how many claims came out how."""
@@ -63,11 +69,11 @@ def count(sections):
 
 
 def write(out, page, results):
-    """Writes index.html and a PNG for each figure into the folder `out`; returns the sections."""
+    """Writes index.html and, with `page.data`, a PNG for each figure into the folder `out`; returns the sections."""
     out.mkdir(parents=True, exist_ok=True)
     sections = [Section(module, results) for module in page.modules]
     sections = [section for section in sections if section.results]
-    body = "".join(_section(section, out) for section in sections) + "".join(extra(out) for extra in page.extras)
+    body = "".join(_section(section, out if page.data else None) for section in sections) + "".join(extra(out) for extra in page.extras)
     (out / "index.html").write_text(f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{_text(page.title)}</title>
 <style>{STYLE}{OWN_STYLE}</style></head><body>
@@ -99,10 +105,23 @@ def _row(page, section, group, out):
     cases = f' <span class="small">{_text(group.cases)}</span>' if group.cases else ""
     results = section.results[claim.scenario]
     kept = _kept(page, group) if reduced(results) else ""
-    return (f'<td><a href="#{_text(claim.scenario)}">{_text(claim.scenario)}</a>{cases}<br>{_data(group, results, out)}</td>'
+    return (f'<td><a href="#{_text(claim.scenario)}">{_text(claim.scenario)}</a>{cases}<br>{_data(group, results, out) if page.data else ""}</td>'
             f'{markup.cell(claim.paper)}'
-            f'<td>{ours}<br><span class="small">accepted if <code>{_text(claim.criterion)}</code></span></td>'
+            f'<td>{ours}<br><span class="small">accepted if <code>{_text(claim.criterion)}</code></span>'
+            f'{_how(section, claim, results)}</td>'
             + markup.verdict(group.accepted, _why(section, group) + kept))
+
+
+def _how(section, claim, results):
+    """How the numbers of a claim were computed."""
+    words = definitions.of(claim.criterion, results.scenario) if claim.rule else [
+        f"as the sentence above says, by experiments/report/{section.folder}/{section.short}.py from the series of each run"]
+    return _meanings("how it is computed", words)
+
+
+def _meanings(title, words):
+    items = "".join(f"<li>{_text(one)}</li>" for one in words)
+    return f'<details class="small"><summary>{title}</summary><ul>{items}</ul></details>' if words else ""
 
 
 def _data(group, results, out):
@@ -187,7 +206,8 @@ def reduced(results):
 def _figure(figure, results, out):
     published = f"Published: {figure.published}." if figure.published else ""
     caption = " ".join(filter(None, (figure.caption, published)))
-    return markup.figure(figure.draw(results), figure.name, figure.title, caption, out)
+    drawn = markup.figure(figure.draw(results), figure.name, figure.title, caption, out)
+    return drawn + _meanings("what is drawn", figure.meanings(results.scenario))
 
 
 def _origin(sections):

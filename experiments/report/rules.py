@@ -25,6 +25,11 @@ def sides(rule):
     return [side.strip() for side in _COMPARISON.split(rule)]
 
 
+def metrics(expression):
+    """(metric, selection of its case) of each metric in an expression or rule; the selection is empty for the case itself."""
+    return [(name, case) for name, _, case in (match.group(0).partition("@") for match in _METRIC.finditer(expression))]
+
+
 def judged(rule, results, case):
     """{text: Spread} of the sides that hold a metric. Seeds for which one is missing are left out."""
     spreads = {}

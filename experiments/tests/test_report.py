@@ -2,11 +2,12 @@
 
 import json
 import re
+import tomllib
 from typing import ClassVar
 
 import pytest
 from papers import main
-from report import claims, figures, kept, page, papers, rules
+from report import beyond, claims, definitions, figures, kept, page, papers, rules
 from report.claims import Measured
 from report.figures import Bar, Bars, Curve, Figure, Panel, over_time, thinned
 from report.papers.mc import longest_run
@@ -135,8 +136,8 @@ def test_long_curves_are_thinned_by_means():
     import pandas
     long = pandas.DataFrame({1: range(1200)}, index=[i / 10 for i in range(1200)])
     short = thinned(long)
-    # 1200 rows in steps of three: 0, 1 and 2 become 1, at the time of the first.
-    assert len(short) == 400 and short.index[1] == 0.3 and short[1].iloc[0] == 1
+    # 1200 rows in steps of four: 0 to 3 become 1.5, at the time of the first.
+    assert len(short) == 300 and short.index[1] == 0.4 and short[1].iloc[0] == 1.5
     assert thinned(short) is short
 
 
@@ -213,24 +214,57 @@ def test_a_paper_is_told_in_short(tmp_path):
 
 def test_full_scale_is_kept_and_said_beside_a_reduced_run(tmp_path):
     claim = verdict("flow.mp.goodput_mbps >= 20", "cc=olia", True, "X-1: fast")
-    file, options = tmp_path / "docs" / "claims.csv", ("mpq", "sim", "toy.toml", "--set", "duration=5s")
+    folder, options = tmp_path / "docs", ("mpq", "sim", "toy.toml", "--set", "duration=5s")
     full = make(tmp_path / "full", TWO, [claim])
     reduced = make(tmp_path / "reduced", TWO, [verdict(claim["rule"], "cc=olia", False, "X-1: fast")], command=options)
-    kept.save(file, [page.Section(Paper(), {"toy": full})])
-    rows = kept.load(file)
+    kept_page = page.Page("", "", "", (Paper(),))
+    # Of the scenario "other" there are no runs: tables, but no page.
+    assert not kept.save(folder, kept_page, [page.Section(Paper(), {"toy": full})])
+    rows = kept.load(folder)
     assert rows["toy", "X-1: fast", "cc=olia"].words == "yes, 24 (n = 3, commit c0ffee)"
+    bars = (folder / "bars.csv").read_text()
+    assert bars.splitlines()[1:] == ["toy,toy-fig1,goodput,LIA,flow.mp.goodput_mbps,cc=lia,Mbit/s,12,11,13,3,12.5,c0ffee"]
     # A reduced run changes nothing there, and its page says it.
-    kept.save(file, [page.Section(Paper(), {"toy": reduced})])
-    assert kept.load(file) == rows
+    kept.save(folder, kept_page, [page.Section(Paper(), {"toy": reduced})])
+    assert kept.load(folder) == rows and (folder / "bars.csv").read_text() == bars
+    assert not (folder / "index.html").exists()
     page.write(tmp_path / "out", page.Page("", "", "", (Paper(),), kept=rows), {"toy": reduced})
     text = (tmp_path / "out" / "index.html").read_text()
     assert "At full scale: yes, 24 (n = 3, commit c0ffee)." in text
     page.write(tmp_path / "out", page.Page("", "", "", (Paper(),), kept={}), {"toy": reduced})
     assert "At full scale: not run." in (tmp_path / "out" / "index.html").read_text()
-    file.write_text("a,b\n1,2\n")
+    (folder / "claims.csv").write_text("a,b\n1,2\n")
     with pytest.raises(ResultsError, match="its columns are"):
-        kept.load(file)
-    assert kept.load(tmp_path / "none.csv") == {}
+        kept.load(folder)
+    assert kept.load(tmp_path / "none") == {}
+
+
+def test_the_kept_page_stands_alone(tmp_path):
+    results = {name: make(tmp_path / name, TWO, [verdict("flow.mp.goodput_mbps >= 20", "cc=olia", True)], name=name)
+               for name in ("toy", "other")}
+    assert kept.save(tmp_path / "docs", page.Page("", "", "", (Paper(),)), [page.Section(Paper(), results)])
+    text = (tmp_path / "docs" / "index.html").read_text()
+    assert "<svg" in text and all(link.startswith("#") for link in re.findall('href="([^"]*)"', text))
+    assert sorted(path.name for path in (tmp_path / "docs").iterdir()) == ["bars.csv", "claims.csv", "index.html"]
+
+
+def test_every_number_says_how_it_is_computed(tmp_path, request):
+    window = {"window": [{"name": "late", "from": "60 s", "to": "120 s"}]}
+    assert definitions.of("0.8 <= window.late.flow.mp.path.p-1.loss@cc=lia / total.jain", window) == [
+        "window.late.flow.mp.path.p-1.loss: lost / sent packets of the path, from 60 s to 120 s, in the case cc=lia",
+        "total.jain: Jain's index of the flows' goodputs"]
+    for path in request.config.rootpath.glob("experiments/scenarios/*/*.toml"):
+        scenario = tomllib.loads(path.read_text())
+        for rule in scenario.get("accept", ()):
+            assert definitions.UNKNOWN not in str(words := definitions.of(rule["rule"], scenario)) and words, (path, words)
+    for one in (figure for module in (*papers.ALL, *beyond.ALL) for figure in module.FIGURES):
+        assert one.meanings(window) and definitions.UNKNOWN not in str(one.meanings(window)), one.name
+    results = make(tmp_path / "toy", TWO, [verdict("flow.mp.goodput_mbps >= 20", "cc=olia", True)])
+    page.write(tmp_path / "out", page.Page("", "", "", (Paper(),)), {"toy": results})
+    text = (tmp_path / "out" / "index.html").read_text()
+    assert "<li>flow.mp.goodput_mbps: stream bytes read, over the time" in text
+    assert "by experiments/report/papers/toy.py from the series of each run" in text
+    assert "no.metric: not among the metrics" in text
 
 
 def test_the_longest_time_at_the_peak():
@@ -302,6 +336,7 @@ def test_what_the_papers_modules_name_is_in_the_scenarios(request):
     for paper in papers.ALL:
         for one in paper.FIGURES:
             assert one.scenario in texts, one.name
+            assert one.published, one.name
             drawn.add(one.scenario)
         words = "\n".join(texts[name] for name in {one.scenario for one in paper.FIGURES})
         for claim in paper.WHY:

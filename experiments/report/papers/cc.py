@@ -30,8 +30,7 @@ FIGURES = (
     Figure("cc-fig7", "cc-1-4", "Figure 7: mean rates", (
         _bars("p1", None, 95 / 500, 397 / 500, 402 / 500), _bars("p2", None, 20 / 100, 17 / 100, 21 / 100),
     ), caption="The paper's rates, over the 500 and 100 Mbit/s of its links. For alpha1 on path 2 it says both 17 and "
-               "25 Mbit/s. CUBIC's bar has no number.",
-           published="LIA 95 + 20, alpha1 397 + 25 or 17, alpha2 402 + 21 Mbit/s"),
+               "25 Mbit/s. CUBIC's bar has no number.", published="LIA 95 + 20, alpha1 397 + 25 or 17, alpha2 402 + 21 Mbit/s"),
 )
 
 MEASURED = ()

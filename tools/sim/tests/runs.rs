@@ -339,3 +339,42 @@ fn what_a_controller_shows_is_a_series_and_a_mean() {
     assert!(!other.metrics.keys().any(|name| name.contains(".cc.")));
     assert!(!out.path().join("decisions.csv").exists());
 }
+
+/// Bytes that wait at most while a flow's slow start fills a link of 10 Mbit/s and 100 ms.
+fn most_queued_bytes(pacing: bool) -> f64 {
+    let outcome = run(
+        &format!(
+            r#"
+            duration = "2 s"
+            sample = "1 ms"
+            [[link]]
+            name = "l"
+            rate = "10 Mbit/s"
+            rtt = "100 ms"
+            queue = "10 BDP"
+            [[flow]]
+            name = "f"
+            paths = ["l"]
+            cc = "uncoupled-reno"
+            fast_start = false
+            hystart = false
+            pacing = {pacing}
+            [[window]]
+            name = "later"
+            from = "250 ms"
+            to = "500 ms""#
+        ),
+        1,
+    );
+    assert_eq!(outcome.failure, None);
+    outcome.metrics["window.later.link.l.down.max_queue_bytes"]
+}
+
+#[test]
+fn what_is_not_paced_leaves_at_once() {
+    // Slow start, in the round trip before the link of 83 packets is full: four packets for each ACK of two, so that half
+    // a window of 80 waits, 60 kB; paced, it is spread over the round trip.
+    let (paced, at_once) = (most_queued_bytes(true), most_queued_bytes(false));
+    assert!(paced < 40_000.0, "{paced}");
+    assert!(at_once > 48_000.0, "{at_once}");
+}

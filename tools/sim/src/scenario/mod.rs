@@ -280,6 +280,9 @@ pub struct Flow {
     /// Without it, which is the default here, whatever arrives by itself is acknowledged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ack_frequency: bool,
+    /// Both ends pace what they send. Without it, what a window has room for leaves at once.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub pacing: bool,
     /// The idle timeout of both ends.
     #[serde(default = "default_idle_timeout")]
     pub idle_timeout: Text<Time>,
