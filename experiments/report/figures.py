@@ -15,6 +15,9 @@ MOST_POINTS = 300
 # Full-size datagrams; the papers count windows in packets.
 PACKET_BYTES = 1472
 
+# As many packets as this, lost within a sample on one path, are a burst.
+BURST = 4
+
 
 def _rate(rows):
     return rows.goodput_mbps
@@ -26,6 +29,10 @@ def _window(rows):
 
 def _losses(rows):
     return rows.lost_packets.cumsum()
+
+
+def _bursts(rows):
+    return (rows.lost_packets >= BURST).cumsum()
 
 
 def _queueing(rows):
@@ -51,6 +58,7 @@ QUANTITIES = {
     "rate": Quantity("Mbit/s", "what was received in each sample: UDP payload of a path, stream bytes of a flow", _rate),
     "window": Quantity("window, packets", f"congestion window in packets of {PACKET_BYTES} bytes", _window),
     "losses": Quantity("lost packets so far", "packets that their sender took for lost, from the beginning", _losses),
+    "bursts": Quantity("bursts so far", f"samples in which a path lost {BURST} packets or more, from the beginning", _bursts),
     "queueing": Quantity("smoothed RTT above its least, ms", "the sender's smoothed RTT, less the least that it had", _queueing),
     "set": Quantity("paths taken to share a bottleneck", "paths of the set that the controller has the path in", _set_paths,
                     "decisions", 2.1),

@@ -16,7 +16,7 @@ _A, _B = Curve("path 1", "mp", ("a",)), Curve("path 2", "mp", ("b",))
 _QUEUES = ("1000 packets", "3000 packets")
 _LATECOMERS = (("published", "latecomer at 10 s, slow start"), ("additive", "latecomer at 10 s, no slow start"),
                ("queue-stands", "latecomer at 70 s, no slow start"))
-_READINGS = (("published", "slow start"), ("additive", "no slow start"), ("one-period", "the last phase alone"),
+_READINGS = (("published", "slow start"), ("exact", "the same, delays exact"), ("additive", "no slow start"), ("one-period", "the last phase alone"),
              ("gentle", "zeta 0.1"))
 # DL-1: a latecomer that has this much more has an advantage that nobody would call noise.
 _DOMINATES = 1.5
@@ -132,8 +132,8 @@ MEASURED = tuple(
 WHY = {
     "DL-5: no latecomer's unfairness, the last 20 s":
         "What brings both to the same rate is how far the delay is above the target, target/w in equilibrium: 0.17 ms for windows "
-        "of 590 packets. Timestamps of 1 ms do not show that, so rates drift past each other in a straight line (the figure), at "
-        "60 s as at 120 s. With 1000 packets the last 20 s come out by where the lines happen to be.",
+        "of 590 packets. Timestamps of 1 ms do not show that, so rates drift past each other in a straight line (the figure); with "
+        "exact delays they come together. With 1000 packets the last 20 s come out by where the lines happen to be.",
     "DL-7: 499.25 and 475.73 KB/s":
         "What brings both to the same rate is how far the delay is above the target, target/w in equilibrium: 2 ms for windows of 48 "
         "packets. The base delay that the single flow found in its first round trip may be a tick of 1 ms off, which is half of it. "

@@ -97,6 +97,35 @@ fn a_session_over_tcp_says_what_one_over_quic_does() {
 }
 
 #[test]
+fn another_server_gets_a_connection_of_its_own() {
+    let dirs = movie();
+    let cdn = Origin::start(listener(), H2, Asked::default().files(&dirs.www, None));
+    let mpd = std::fs::read_to_string(dirs.www.join("movie.mpd")).unwrap();
+    let base = format!("<BaseURL>{}</BaseURL><Period>", cdn.url(""));
+    std::fs::write(dirs.www.join("movie.mpd"), mpd.replace("<Period>", &base)).unwrap();
+    let asked = Asked::default();
+    let origin = Origin::start(listener(), H2, asked.files(&dirs.www, None));
+    // Each has a certificate of its own.
+    let args = ["--transport", "tcp", "--no-verify", "--json=run.json"];
+    let output = run(dirs.command("play", &args).arg(origin.url("movie.mpd")));
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+
+    let report = report_of(&dirs, "run.json");
+    let paths = report["paths"].as_array().unwrap();
+    let peers: Vec<&Value> = paths.iter().map(|path| &path["peer"]).collect();
+    assert_eq!(
+        peers,
+        [
+            &json!(origin.address.to_string()),
+            &json!(cdn.address.to_string())
+        ]
+    );
+    assert!(paths[1]["recv_bytes"].as_u64().unwrap() > body_bytes(&report));
+    assert_eq!(asked.requests.lock().unwrap().len(), 1);
+    assert_eq!(cdn.connections.load(Ordering::SeqCst), 1);
+}
+
+#[test]
 fn a_segment_that_comes_late_is_tried_again() {
     let dirs = movie();
     let files = Asked::default().files(&dirs.www, None);

@@ -1,5 +1,6 @@
 //! What a player needs of its connection, whatever the transport is.
 
+use std::collections::HashMap;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -11,6 +12,7 @@ use serde::Serialize;
 use url::Url;
 
 use super::over_tcp::OverTcp;
+use super::url::origin;
 use super::ClientArgs;
 use super::PathLog;
 use super::Session;
@@ -64,49 +66,47 @@ pub struct Carrier {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u64);
 
-/// A connection to the one server of a session.
+/// The connections of a session: one to each server that it needs.
 pub trait Connection {
     /// When the session began; path samples count from here.
     fn began(&self) -> Instant;
 
-    /// Connects to the server of `url`.
+    /// Asks for `url`, with further header fields. Where there is no connection to its server, one is made first; meanwhile
+    /// the others go on.
     ///
     /// # Errors
-    /// Why there is no connection. It must not be used then.
-    fn connect(&mut self, url: &Url) -> Result<(), Failure>;
-
-    /// Asks for `url`, with further header fields.
+    /// Why there is no connection.
     fn get(
         &mut self,
         url: &Url,
         headers: Vec<(String, String)>,
         sink: Box<dyn ResponseSink>,
-    ) -> Ticket;
+    ) -> Result<Ticket, Failure>;
 
     /// Cancels a request; its sink is told in the next [`Connection::step`].
     fn cancel(&mut self, request: Ticket);
 
-    /// Lets the connection work until something happens, at most until `until` or the next sample of the paths. Returns
+    /// Lets the connections work until something happens, at most until `until` or the next sample of the paths. Returns
     /// whether one was taken.
     fn step(&mut self, until: Option<Instant>) -> Result<bool, Failure>;
 
-    /// Keeps a connection that has nothing to do. Returns when it has to be called again.
+    /// Keeps the connection of the last request while it has nothing to do. Returns when it has to be called again.
     fn keep_alive(&mut self) -> Option<Instant>;
 
-    /// Whether it takes requests.
-    fn is_open(&self) -> bool;
+    /// Whether there is a connection to the server of `url`.
+    fn is_open(&self, url: &Url) -> bool;
 
-    /// What carries it.
+    /// What carries them.
     fn carrier(&self) -> Carrier;
 
-    /// What its paths have carried, as of the last sample.
+    /// What their paths have carried, as of the last sample.
     fn log(&self) -> &PathLog;
 
-    /// Ends it, after a last sample.
+    /// Ends them, after a last sample.
     fn close(&mut self);
 }
 
-/// A connection by `transport`, not yet made.
+/// Connections by `transport`, none of them made yet.
 ///
 /// # Errors
 /// Where options or the system do not allow it.
@@ -114,7 +114,8 @@ pub fn by(transport: Transport, args: &ClientArgs) -> Result<Box<dyn Connection 
     Ok(match transport {
         Transport::H3Multipath | Transport::H3 => Box::new(OverQuic {
             session: Session::new(args, Carried::Received)?,
-            key: None,
+            connections: HashMap::new(),
+            last: None,
             requests: Vec::new(),
             ping_at: Instant::now(),
             asked: transport,
@@ -128,17 +129,21 @@ pub fn by(transport: Transport, args: &ClientArgs) -> Result<Box<dyn Connection 
 /// HTTP/3, over one path or several.
 struct OverQuic<'a> {
     session: Session<'a>,
-    key: Option<ConnKey>,
+    /// By origin.
+    connections: HashMap<(String, u16), ConnKey>,
+    /// Of the last request.
+    last: Option<ConnKey>,
     /// A ticket is a place in it.
-    requests: Vec<RequestId>,
+    requests: Vec<(ConnKey, RequestId)>,
     ping_at: Instant,
     asked: Transport,
     is_multipath: bool,
 }
 
 impl OverQuic<'_> {
-    fn key(&self) -> ConnKey {
-        self.key.expect("requests come after connect()")
+    fn key(&self, url: &Url) -> Option<ConnKey> {
+        let key = self.connections.get(&origin(url)).copied();
+        key.filter(|key| self.session.has(*key))
     }
 }
 
@@ -147,30 +152,34 @@ impl Connection for OverQuic<'_> {
         self.session.began()
     }
 
-    fn connect(&mut self, url: &Url) -> Result<(), Failure> {
-        self.key = Some(self.session.connect(url)?);
-        Ok(())
-    }
-
     fn get(
         &mut self,
         url: &Url,
         headers: Vec<(String, String)>,
         sink: Box<dyn ResponseSink>,
-    ) -> Ticket {
-        let request = self.session.get(self.key(), url, headers, sink);
-        self.requests.push(request);
-        Ticket(self.requests.len() as u64 - 1)
+    ) -> Result<Ticket, Failure> {
+        let key = match self.key(url) {
+            Some(key) => key,
+            None => {
+                let key = self.session.connect(url)?;
+                self.connections.insert(origin(url), key);
+                key
+            }
+        };
+        self.last = Some(key);
+        let request = self.session.get(key, url, headers, sink);
+        self.requests.push((key, request));
+        Ok(Ticket(self.requests.len() as u64 - 1))
     }
 
     fn cancel(&mut self, request: Ticket) {
-        let request = self.requests[request.0 as usize];
-        self.session.cancel(self.key(), request);
+        let (key, request) = self.requests[request.0 as usize];
+        self.session.cancel(key, request);
     }
 
     fn step(&mut self, until: Option<Instant>) -> Result<bool, Failure> {
         let is_due = self.session.step(until)?;
-        let conn = self.key.and_then(|key| self.session.conn_mut(key));
+        let conn = self.last.and_then(|key| self.session.conn_mut(key));
         self.is_multipath |= conn.is_some_and(|conn| conn.is_multipath());
         Ok(is_due)
     }
@@ -180,15 +189,15 @@ impl Connection for OverQuic<'_> {
         if now < self.ping_at {
             return Some(self.ping_at);
         }
-        let conn = self.session.conn_mut(self.key?)?;
+        let conn = self.session.conn_mut(self.last?)?;
         conn.keep_alive();
         let pause = conn.idle_timeout().map_or(MAX_SILENCE, |t| t / 3);
         self.ping_at = now + pause.min(MAX_SILENCE);
         Some(self.ping_at)
     }
 
-    fn is_open(&self) -> bool {
-        self.key.is_some_and(|key| self.session.has(key))
+    fn is_open(&self, url: &Url) -> bool {
+        self.key(url).is_some()
     }
 
     fn carrier(&self) -> Carrier {

@@ -1,4 +1,4 @@
-//! Requests on one HTTP/2 connection over TCP or MPTCP, with the same sinks as those over HTTP/3.
+//! Requests over HTTP/2 on one connection to each server, over TCP or MPTCP, with the same sinks as those over HTTP/3.
 
 use std::collections::HashMap;
 use std::io;
@@ -56,7 +56,7 @@ const GOODBYE_TURNS: u32 = 8;
 
 const NO_MPTCP: &str = "the server did not answer to MPTCP, or something on the way took it away";
 
-/// The connection of one run of a command.
+/// The connections of one run of a command.
 pub struct OverTcp<'a> {
     args: &'a ClientArgs,
     socket: Socket,
@@ -66,8 +66,9 @@ pub struct OverTcp<'a> {
     began: Instant,
     log: PathLog,
     next_sample: Instant,
-    link: Option<Link>,
-    /// As of the last sample.
+    /// A sample names a path by its connection's place here.
+    links: Vec<Link>,
+    /// One of them, as of the last sample.
     is_mptcp: bool,
     tell: mpsc::Sender<(u64, Event)>,
     events: mpsc::Receiver<(u64, Event)>,
@@ -76,8 +77,9 @@ pub struct OverTcp<'a> {
     next_request: u64,
 }
 
-/// What is there once it is connected.
+/// A connection.
 struct Link {
+    origin: (String, u16),
     sender: SendRequest<Empty<Bytes>>,
     kernel: Kernel,
     /// Of its subflows, in the order in which they came.
@@ -131,7 +133,7 @@ impl<'a> OverTcp<'a> {
             began,
             log: PathLog::new(began, Carried::Received),
             next_sample: began + SAMPLE_INTERVAL,
-            link: None,
+            links: Vec::new(),
             is_mptcp: false,
             tell,
             events,
@@ -166,11 +168,11 @@ impl<'a> OverTcp<'a> {
     }
 
     /// Says what a connection is that has just been made.
-    fn note(&self) {
+    fn note(&self, is_mptcp: bool) {
         if self.args.quiet || self.socket != Socket::Mptcp {
             return;
         }
-        if !self.is_mptcp {
+        if !is_mptcp {
             eprintln!(
                 "mpq: note: this is plain TCP over one path: {NO_MPTCP}; nginx needs `listen ... multipath`"
             );
@@ -183,34 +185,84 @@ impl<'a> OverTcp<'a> {
     }
 
     fn sample(&mut self) {
-        let Some(link) = &mut self.link else {
-            return;
-        };
-        // The connection may just be ending.
-        let Ok(flows) = link.kernel.flows() else {
-            return;
-        };
-        self.is_mptcp = link.kernel.is_mptcp();
-        for flow in flows {
-            let ends = (flow.local, flow.peer);
-            let known = link.ends.iter().position(|other| *other == ends);
-            let path_id = known.unwrap_or_else(|| {
-                link.ends.push(ends);
-                link.ends.len() - 1
-            });
-            self.log.record(
-                (0, path_id as u64),
-                PathSample {
-                    local: flow.local,
-                    peer: flow.peer,
-                    recv_bytes: flow.recv_bytes,
-                    sent_bytes: flow.sent_bytes,
-                    rtt: flow.rtt,
-                    lost: flow.resent,
-                    impact: None,
-                },
-            );
+        for (index, link) in self.links.iter_mut().enumerate() {
+            // The connection may just be ending.
+            let Ok(flows) = link.kernel.flows() else {
+                continue;
+            };
+            self.is_mptcp |= link.kernel.is_mptcp();
+            for flow in flows {
+                let ends = (flow.local, flow.peer);
+                let known = link.ends.iter().position(|other| *other == ends);
+                let path_id = known.unwrap_or_else(|| {
+                    link.ends.push(ends);
+                    link.ends.len() - 1
+                });
+                self.log.record(
+                    (index, path_id as u64),
+                    PathSample {
+                        local: flow.local,
+                        peer: flow.peer,
+                        recv_bytes: flow.recv_bytes,
+                        sent_bytes: flow.sent_bytes,
+                        rtt: flow.rtt,
+                        lost: flow.resent,
+                        impact: None,
+                    },
+                );
+            }
         }
+    }
+
+    /// The connection to the server of `url` that takes requests.
+    fn link(&self, url: &Url) -> Option<&Link> {
+        let origin = url::origin(url);
+        let mut links = self.links.iter();
+        links.find(|link| link.origin == origin && !link.sender.is_closed())
+    }
+
+    /// Connects to the server of `url`.
+    fn connect(&mut self, url: &Url) -> Result<SendRequest<Empty<Bytes>>, Failure> {
+        let remotes = match self.args.connect_to.as_slice() {
+            [] => url::resolve(url)?,
+            given => given.to_vec(),
+        };
+        let connector = self.connector(url::host_name(url))?;
+        let connected = self.runtime.block_on(async {
+            tokio::select! {
+                connected = connector.connect(&remotes) => Some(connected),
+                () = self.wake.notified() => None,
+            }
+        });
+        let connected = connected.ok_or_else(|| Failure::new(INTERRUPTED, "interrupted"))?;
+        let connected = connected.map_err(|e| match e {
+            ConnectError::NoMptcp(_) => Failure::new(LOCAL, e),
+            ConnectError::Tls { .. } => Failure::new(TLS, e),
+            ConnectError::Certificate { .. } => Failure::new(
+                TLS,
+                format!(
+                    "{e}; trust its issuer with --trust-origin-ca-pem FILE, the certificate itself with --pin SHA256, \
+                     or nothing with --no-verify"
+                ),
+            ),
+            _ => Failure::new(NETWORK, e),
+        })?;
+        let Sender::Http2(sender) = connected.sender else {
+            return Err(Failure::new(
+                NETWORK,
+                "the server speaks no HTTP/2 over TCP; nginx does with `http2 on;` beside `listen ... ssl`",
+            ));
+        };
+        let is_mptcp = connected.kernel.is_mptcp();
+        self.is_mptcp |= is_mptcp;
+        self.note(is_mptcp);
+        self.links.push(Link {
+            origin: url::origin(url),
+            sender: sender.clone(),
+            kernel: connected.kernel,
+            ends: Vec::new(),
+        });
+        Ok(sender)
     }
 
     fn deliver(&mut self, id: u64, event: Event) {
@@ -257,57 +309,18 @@ impl Connection for OverTcp<'_> {
         self.began
     }
 
-    fn connect(&mut self, url: &Url) -> Result<(), Failure> {
-        let remotes = match self.args.connect_to.as_slice() {
-            [] => url::resolve(url)?,
-            given => given.to_vec(),
-        };
-        let connector = self.connector(url::host_name(url))?;
-        let connected = self.runtime.block_on(async {
-            tokio::select! {
-                connected = connector.connect(&remotes) => Some(connected),
-                () = self.wake.notified() => None,
-            }
-        });
-        let connected = connected.ok_or_else(|| Failure::new(INTERRUPTED, "interrupted"))?;
-        let connected = connected.map_err(|e| match e {
-            ConnectError::NoMptcp(_) => Failure::new(LOCAL, e),
-            ConnectError::Tls { .. } => Failure::new(TLS, e),
-            ConnectError::Certificate { .. } => Failure::new(
-                TLS,
-                format!(
-                    "{e}; trust its issuer with --trust-origin-ca-pem FILE, the certificate itself with --pin SHA256, \
-                     or nothing with --no-verify"
-                ),
-            ),
-            _ => Failure::new(NETWORK, e),
-        })?;
-        let Sender::Http2(sender) = connected.sender else {
-            return Err(Failure::new(
-                NETWORK,
-                "the server speaks no HTTP/2 over TCP; nginx does with `http2 on;` beside `listen ... ssl`",
-            ));
-        };
-        self.is_mptcp = connected.kernel.is_mptcp();
-        self.note();
-        self.link = Some(Link {
-            sender,
-            kernel: connected.kernel,
-            ends: Vec::new(),
-        });
-        Ok(())
-    }
-
     fn get(
         &mut self,
         url: &Url,
         headers: Vec<(String, String)>,
         sink: Box<dyn ResponseSink>,
-    ) -> Ticket {
+    ) -> Result<Ticket, Failure> {
+        let sender = match self.link(url) {
+            Some(link) => link.sender.clone(),
+            None => self.connect(url)?,
+        };
         let id = self.next_request;
         self.next_request += 1;
-        let link = self.link.as_ref().expect("requests come after connect()");
-        let sender = link.sender.clone();
         let request = request(url, headers);
         let tell = self.tell.clone();
         let task = self.runtime.spawn(async move {
@@ -325,7 +338,7 @@ impl Connection for OverTcp<'_> {
             got: 0,
         };
         self.open.insert(id, open);
-        Ticket(id)
+        Ok(Ticket(id))
     }
 
     fn cancel(&mut self, request: Ticket) {
@@ -366,9 +379,8 @@ impl Connection for OverTcp<'_> {
         None
     }
 
-    fn is_open(&self) -> bool {
-        let link = self.link.as_ref();
-        link.is_some_and(|link| !link.sender.is_closed())
+    fn is_open(&self, url: &Url) -> bool {
+        self.link(url).is_some()
     }
 
     fn carrier(&self) -> Carrier {
@@ -389,7 +401,7 @@ impl Connection for OverTcp<'_> {
 
     fn close(&mut self) {
         self.sample();
-        self.link = None;
+        self.links.clear();
         for (_, open) in self.open.drain() {
             open.task.abort();
         }

@@ -34,6 +34,8 @@ use crate::client::url::origin;
 use crate::client::url::parse_url;
 use crate::client::ClientArgs;
 use crate::exit::Failure;
+use crate::exit::INTERRUPTED;
+use crate::exit::NETWORK;
 use crate::exit::TRUNCATED;
 use crate::report::print_paths;
 use crate::report::write_json;
@@ -45,6 +47,9 @@ use cmcd::Teller;
 use fetch::Response;
 use fetch::Sink;
 use status::Status;
+
+/// A server that cannot be reached costs the time of a handshake each time.
+const UNREACHABLE_FOR: Duration = Duration::from_secs(30);
 
 /// Play a DASH presentation in real time, without a screen
 ///
@@ -187,7 +192,6 @@ fn play(
     connection: &mut dyn Connection,
     player: &mut Option<Player>,
 ) -> Result<(), Failure> {
-    connection.connect(&args.mpd)?;
     let teller = Teller::new(args.cmcd)?;
     let document = fetch_mpd(&args.mpd, connection, &teller)?;
     let malformed =
@@ -200,12 +204,12 @@ fn play(
 
     let mut status = Status::new(args.client.quiet);
     let result = Playback {
-        mpd: &args.mpd,
         player: player.insert(new),
         connection,
         teller: &teller,
         status: &mut status,
         open: Vec::new(),
+        unreachable: Vec::new(),
         stop_at: args.stop_after.map(|time| began + time),
     }
     .run();
@@ -225,7 +229,7 @@ fn fetch_mpd(
         ..Cmcd::default()
     };
     let (told_url, headers) = teller.tell(url, cmcd, None);
-    connection.get(&told_url, headers, Box::new(Sink(response.clone())));
+    connection.get(&told_url, headers, Box::new(Sink(response.clone())))?;
     loop {
         if response.borrow().bytes > MAX_MPD_BYTES as u64 {
             return Err(Failure::new(
@@ -249,14 +253,15 @@ struct Open {
     response: Rc<RefCell<Response>>,
 }
 
-/// A player and the connection that feeds it.
+/// A player and the connections that feed it.
 struct Playback<'a> {
-    mpd: &'a Url,
     player: &'a mut Player,
     connection: &'a mut dyn Connection,
     teller: &'a Teller,
     status: &'a mut Status,
     open: Vec<Open>,
+    /// Servers to which there was no connection, why, and until when they are not tried again if others will do.
+    unreachable: Vec<((String, u16), String, Instant)>,
     stop_at: Option<Instant>,
 }
 
@@ -324,8 +329,8 @@ impl Playback<'_> {
             let response = response.take();
             match response.end {
                 Some(Err(cause)) => {
-                    // Without a connection there is nothing to try again on.
-                    if !self.connection.is_open() {
+                    // Without a connection, only another server is something to try.
+                    if fetch.bases == 1 && !self.connection.is_open(&fetch.url) {
                         return Err(cause);
                     }
                     let reason = cause.message.unwrap_or_default();
@@ -360,20 +365,17 @@ impl Playback<'_> {
     }
 
     fn start(&mut self, fetch: Fetch) -> Result<(), Failure> {
-        if fetch.url.scheme() != "https" || origin(&fetch.url) != origin(self.mpd) {
-            let problem = format!(
-                "the MPD refers to {}, but everything has to come from the server of the MPD, \
-                 over https",
-                fetch.url
-            );
-            if fetch.bases == 1 {
-                return Err(Failure::new(TRUNCATED, problem));
-            }
-            log::info!("{fetch}: {problem}");
-            return self
-                .player
-                .on_failed(Instant::now(), fetch.id, &problem)
-                .map_err(|e| failure(TRUNCATED, e));
+        if fetch.url.scheme() != "https" {
+            let problem = format!("the MPD refers to {}, which is not https", fetch.url);
+            return self.could_not_start(&fetch, Failure::new(TRUNCATED, problem));
+        }
+        let server = origin(&fetch.url);
+        self.unreachable
+            .retain(|(.., until)| *until > Instant::now());
+        let known = self.unreachable.iter().find(|(of, ..)| *of == server);
+        if let Some((_, reason, _)) = known.filter(|_| fetch.bases > 1) {
+            let cause = Failure::new(NETWORK, reason.clone());
+            return self.could_not_start(&fetch, cause);
         }
         let next = fetch.next_object.as_deref();
         let (url, mut headers) = self.teller.tell(&fetch.url, fetch.cmcd, next);
@@ -381,13 +383,33 @@ impl Playback<'_> {
         let response = Response::new(fetch.keep_bytes, range.is_some());
         headers.extend(range);
         let sink = Box::new(Sink(response.clone()));
-        let request = self.connection.get(&url, headers, sink);
+        let request = match self.connection.get(&url, headers, sink) {
+            Ok(request) => request,
+            Err(cause) => {
+                let reason = cause.message.clone().unwrap_or_default();
+                self.unreachable
+                    .push((server, reason, Instant::now() + UNREACHABLE_FOR));
+                return self.could_not_start(&fetch, cause);
+            }
+        };
         self.open.push(Open {
             fetch,
             request,
             response,
         });
         Ok(())
+    }
+
+    /// There is no connection to the server of `fetch`: another one may be as good.
+    fn could_not_start(&mut self, fetch: &Fetch, cause: Failure) -> Result<(), Failure> {
+        if fetch.bases == 1 || cause.code == INTERRUPTED {
+            return Err(cause.about(&fetch.url));
+        }
+        let reason = cause.message.unwrap_or_default();
+        log::info!("{fetch}, {}: {reason}", fetch.url);
+        self.player
+            .on_failed(Instant::now(), fetch.id, &reason)
+            .map_err(|e| failure(cause.code, e))
     }
 }
 
