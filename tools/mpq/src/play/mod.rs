@@ -21,6 +21,7 @@ use mpq_dash::player::Fetch;
 use mpq_dash::player::Player;
 use mpq_dash::player::PlayerError;
 use mpq_dash::player::Progress;
+use mpq_dash::player::What;
 use mpq_dash::player::MAX_MPD_BYTES;
 use serde::Serialize;
 use url::Url;
@@ -329,8 +330,7 @@ impl Playback<'_> {
             let response = response.take();
             match response.end {
                 Some(Err(cause)) => {
-                    // Without a connection, only another server is something to try.
-                    if fetch.bases == 1 && !self.connection.is_open(&fetch.url) {
+                    if is_needed(&fetch) && !self.connection.is_open(&fetch.url) {
                         return Err(cause);
                     }
                     let reason = cause.message.unwrap_or_default();
@@ -373,7 +373,7 @@ impl Playback<'_> {
         self.unreachable
             .retain(|(.., until)| *until > Instant::now());
         let known = self.unreachable.iter().find(|(of, ..)| *of == server);
-        if let Some((_, reason, _)) = known.filter(|_| fetch.bases > 1) {
+        if let Some((_, reason, _)) = known.filter(|_| !is_needed(&fetch)) {
             let cause = Failure::new(NETWORK, reason.clone());
             return self.could_not_start(&fetch, cause);
         }
@@ -402,7 +402,7 @@ impl Playback<'_> {
 
     /// There is no connection to the server of `fetch`: another one may be as good.
     fn could_not_start(&mut self, fetch: &Fetch, cause: Failure) -> Result<(), Failure> {
-        if fetch.bases == 1 || cause.code == INTERRUPTED {
+        if is_needed(fetch) || cause.code == INTERRUPTED {
             return Err(cause.about(&fetch.url));
         }
         let reason = cause.message.unwrap_or_default();
@@ -411,6 +411,12 @@ impl Playback<'_> {
             .on_failed(Instant::now(), fetch.id, &reason)
             .map_err(|e| failure(cause.code, e))
     }
+}
+
+/// Whether there is nothing to go on with if there is no connection to the server of `fetch`: no other server that has it,
+/// and no clock of our own in place of its.
+fn is_needed(fetch: &Fetch) -> bool {
+    fetch.bases == 1 && fetch.what != What::Clock
 }
 
 fn failure(code: u8, error: PlayerError) -> Failure {

@@ -49,7 +49,8 @@ pub fn write(dir: &Path, seconds: u64) {
 }
 
 /// Live: publishes segments of half a second into `dir` as they are made, and after each the MPD
-/// `live.mpd` with the newest eight, until the returned flag is set. Two seconds are there already.
+/// `live.mpd` with the newest eight, until the returned flag is set. Two seconds are there already. The clock that it names
+/// cannot be had.
 pub fn publish(dir: &Path) -> (Arc<AtomicBool>, JoinHandle<()>) {
     const BPS: u64 = LADDER_BPS[0];
     const MS: u64 = 500;
@@ -79,7 +80,8 @@ pub fn publish(dir: &Path) -> (Arc<AtomicBool>, JoinHandle<()>) {
              <Period><AdaptationSet contentType=\"video\"><SegmentTemplate timescale=\"1000\" \
              initialization=\"live-init.mp4\" media=\"live-$Time$.m4s\"><SegmentTimeline>\
              <S t=\"{}\" d=\"{MS}\" r=\"{}\"/></SegmentTimeline></SegmentTemplate>\
-             <Representation id=\"v\" bandwidth=\"{BPS}\"/></AdaptationSet></Period></MPD>",
+             <Representation id=\"v\" bandwidth=\"{BPS}\"/></AdaptationSet></Period>\
+             <UTCTiming schemeIdUri=\"urn:mpeg:dash:utc:http-iso:2014\" value=\"http://time.invalid/\"/></MPD>",
             utc(began),
             first * MS,
             number - first
