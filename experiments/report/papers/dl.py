@@ -132,8 +132,8 @@ MEASURED = tuple(
 WHY = {
     "DL-5: no latecomer's unfairness, the last 20 s":
         "What brings both to the same rate is how far the delay is above the target, target/w in equilibrium: 0.17 ms for windows "
-        "of 590 packets. Timestamps of 1 ms do not show that, so rates drift past each other in a straight line (the figure); with "
-        "exact delays they come together. With 1000 packets the last 20 s come out by where the lines happen to be.",
+        "of 590 packets. Timestamps of 1 ms do not show that, so rates drift past each other in straight lines (the figure), and "
+        "where the lines are in the last 20 s decides. Exact delays do not make them equal in two minutes either.",
     "DL-7: 499.25 and 475.73 KB/s":
         "What brings both to the same rate is how far the delay is above the target, target/w in equilibrium: 2 ms for windows of 48 "
         "packets. The base delay that the single flow found in its first round trip may be a tick of 1 ms off, which is half of it. "

@@ -254,11 +254,7 @@ fn what_cannot_be_played_is_said() {
         ("page.mpd", 5, "is this URL really a DASH manifest"),
         ("cut.mpd", 5, "not well-formed XML"),
         ("live.mpd", 5, "availabilityStartTime"),
-        (
-            "plain.mpd",
-            5,
-            "which is not https",
-        ),
+        ("plain.mpd", 5, "which is not https"),
         ("dead.mpd", 2, "https://127.0.0.1:9/init-"),
         ("none.mpd", 4, "404"),
     ] {
