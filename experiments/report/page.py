@@ -81,12 +81,19 @@ def write(out, page, results):
 <p>{_text(page.about)} Judged: {_text(count(sections))}. A claim is judged on the median over the seeds. The interval is
 that of the median by order statistics; with five values or fewer it is their whole range, and says its lower confidence.
 Lines in figures are medians over the seeds, bands go from the least to the most.</p>
+{_in_short(sections)}
 {_table(page, sections, out)}
 {body}
 {_origin(sections)}
 </body></html>
 """)
     return sections
+
+
+def _in_short(sections):
+    """What each paper says and what became of it, before all else."""
+    return "".join(f'<p><a href="#{section.short}"><b>{_text(section.paper.TITLE)}</b></a>. {_text(summary(section))}</p>'
+                   for section in sections)
 
 
 def _table(page, sections, out):
@@ -158,7 +165,6 @@ def _why(section, group):
 
 def _section(section, out):
     parts = [f'<h2 id="{section.short}">{_text(section.paper.TITLE)}</h2>']
-    parts.append(f"<p>{_text(summary(section))}</p>")
     if section.missing:
         parts.append(f'<p class="none">Not run: {_text(", ".join(section.missing))}.</p>')
     for name, results in section.results.items():
