@@ -65,7 +65,7 @@ def save(folder, page, sections):
     """Puts the claims and bars of runs without `--set` into the tables, in place of what these have of their scenarios, and
     writes the page if every scenario of it was run so. Returns whether it did."""
     full = {name: (section, results) for section in sections for name, results in section.results.items()
-            if not pages.reduced(results)}
+            if "--set" not in results.manifest["command"]}
     claims = [_row(claim, results) for name, (section, results) in full.items() for claim in section.claims
               if claim.scenario == name]
     bars = [bar for name, (section, results) in full.items() for figure in section.figures if figure.scenario == name
