@@ -10,7 +10,7 @@ from . import definitions, rules
 from .spread import Spread
 
 # More points than a line of a figure can show.
-MOST_POINTS = 300
+MOST_POINTS = 200
 
 # Full-size datagrams; the papers count windows in packets.
 PACKET_BYTES = 1472

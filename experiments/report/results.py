@@ -58,7 +58,9 @@ class Results:
     @property
     def command(self):
         """The command line that began the folder, without the program's own path."""
-        return " ".join(["mpq", *self.manifest["command"][1:]])
+        program, *words = self.manifest["command"]
+        # Seeds that were run apart are put together by a program of the tree.
+        return " ".join(["python3 " + program if program.endswith(".py") else "mpq", *words])
 
     def cases(self, selection=""):
         """The labels of the cases that have all values of the selection, such as "cc=lia,case=scaled"."""

@@ -136,8 +136,8 @@ def test_long_curves_are_thinned_by_means():
     import pandas
     long = pandas.DataFrame({1: range(1200)}, index=[i / 10 for i in range(1200)])
     short = thinned(long)
-    # 1200 rows in steps of four: 0 to 3 become 1.5, at the time of the first.
-    assert len(short) == 300 and short.index[1] == 0.4 and short[1].iloc[0] == 1.5
+    # 1200 rows in steps of six: 0 to 5 become 2.5, at the time of the first.
+    assert len(short) == 200 and short.index[1] == 0.6 and short[1].iloc[0] == 2.5
     assert thinned(short) is short
 
 

@@ -86,8 +86,8 @@ def inline_svg(drawing):
     svg = svg[svg.index("<svg"):]
     # Inside HTML, SVG needs neither metadata nor name spaces: so the page holds no address at all.
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    # A hundredth of a point is less than a screen shows; six digits make a page twice as long.
-    svg = re.sub(r'(?<= d=")[^"]*', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), svg)
+    # A tenth of a point is what a screen shows; six digits make a page twice as long.
+    svg = re.sub(r'(?<= d=")[^"]*', lambda path: re.sub(r"(\.\d)\d+", r"\1", path[0]), svg)
     return re.sub(r' xmlns(:xlink)?="[^"]*"', "", svg)
 
 
