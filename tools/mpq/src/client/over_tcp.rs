@@ -185,12 +185,13 @@ impl<'a> OverTcp<'a> {
     }
 
     fn sample(&mut self) {
+        let mut is_mptcp = None;
         for (index, link) in self.links.iter_mut().enumerate() {
             // The connection may just be ending.
             let Ok(flows) = link.kernel.flows() else {
                 continue;
             };
-            self.is_mptcp |= link.kernel.is_mptcp();
+            *is_mptcp.get_or_insert(false) |= link.kernel.is_mptcp();
             for flow in flows {
                 let ends = (flow.local, flow.peer);
                 let known = link.ends.iter().position(|other| *other == ends);
@@ -212,6 +213,7 @@ impl<'a> OverTcp<'a> {
                 );
             }
         }
+        self.is_mptcp = is_mptcp.unwrap_or(self.is_mptcp);
     }
 
     /// The connection to the server of `url` that takes requests.
