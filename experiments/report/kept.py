@@ -71,9 +71,10 @@ def save(folder, page, sections):
     bars = [bar for name, (section, results) in full.items() for figure in section.figures if figure.scenario == name
             for bar in _bars(figure, results)]
     folder.mkdir(parents=True, exist_ok=True)
-    _renew(folder / "claims.csv", Kept, full, claims)
-    _renew(folder / "bars.csv", KeptBar, full, bars)
-    if not {figure.scenario for module in page.modules for figure in module.FIGURES} <= full.keys():
+    drawn = {figure.scenario for module in page.modules for figure in module.FIGURES}
+    _renew(folder / "claims.csv", Kept, drawn - full.keys(), claims)
+    _renew(folder / "bars.csv", KeptBar, drawn - full.keys(), bars)
+    if not drawn <= full.keys():
         return False
     pages.write(folder, replace(page, data=False, extras=()), {name: results for name, (_, results) in full.items()})
     return True
@@ -91,8 +92,9 @@ def _load(file, kind):
     return {row.key: row for row in rows}
 
 
-def _renew(file, kind, scenarios, found):
-    rows = {key: row for key, row in _load(file, kind).items() if row.scenario not in scenarios}
+def _renew(file, kind, others, found):
+    """Writes what was found, and what the file has of other scenarios; those that are gone go."""
+    rows = {key: row for key, row in _load(file, kind).items() if row.scenario in others}
     rows |= {row.key: row for row in found}
     with file.open("w", newline="", encoding="utf-8") as lines:
         table = csv.writer(lines, lineterminator="\n")

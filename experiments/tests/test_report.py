@@ -242,7 +242,11 @@ def test_full_scale_is_kept_and_said_beside_a_reduced_run(tmp_path):
 def test_the_kept_page_stands_alone(tmp_path):
     results = {name: make(tmp_path / name, TWO, [verdict("flow.mp.goodput_mbps >= 20", "cc=olia", True)], name=name)
                for name in ("toy", "other")}
+    gone = make(tmp_path / "gone", TWO, [verdict("flow.mp.goodput_mbps >= 20", "cc=olia", True)], name="gone")
+    old = type("Old", (Paper,), {"FIGURES": (figure(scenario="gone"),)})()
+    assert kept.save(tmp_path / "docs", page.Page("", "", "", (old,)), [page.Section(old, {"gone": gone})])
     assert kept.save(tmp_path / "docs", page.Page("", "", "", (Paper(),)), [page.Section(Paper(), results)])
+    assert {key[0] for key in kept.load(tmp_path / "docs")} == {"toy", "other"}
     text = (tmp_path / "docs" / "index.html").read_text()
     assert "<svg" in text and all(link.startswith("#") for link in re.findall('href="([^"]*)"', text))
     assert sorted(path.name for path in (tmp_path / "docs").iterdir()) == ["bars.csv", "claims.csv", "index.html"]
