@@ -58,10 +58,11 @@ def pair(mpq, out, seed):
     """{what: number} of one pair of sites."""
     file = out / f"pair-{seed}.toml"
     file.write_text(scenario(seed), encoding="utf-8")
-    every, *others = (tune(mpq, file, out / f"pair-{seed}-all-{of}", "--method", "published", "--seed", str(of)) for of in SEEDS)
+    reports = [tune(mpq, file, out / f"pair-{seed}-all-{of}", "--method", "published", "--seed", str(of)) for of in SEEDS]
+    every = reports[0]
     quick = tune(mpq, file, out / f"pair-{seed}-quick", "--seed", str(QUICK_SEED))
     runs = {}
-    for one in (one for report in (every, *others) for one in report["measurements"]):
+    for one in (one for report in reports for one in report["measurements"]):
         runs.setdefault((one["cc"], one["paths"], one["buffer_mib"]), []).append(one["mbps"])
     worth = {point: statistics.mean(mbps) for point, mbps in runs.items()}
     best = max(worth.values())
@@ -81,7 +82,8 @@ def parse_arguments(words=None):
     parser.add_argument("--mpq", type=Path, default=Path("target/release/mpq"), help="[default: %(default)s]")
     parser.add_argument("--pairs", type=int, default=50, metavar="N", help="pairs of sites [default: %(default)s]")
     parser.add_argument("--first", type=int, default=151, metavar="N",
-                        help="number of the first pair; the search was made with 1 to 50, and judged by single runs of 101 to 150 [default: %(default)s]")
+                        help="number of the first pair; the search was made with 1 to 50, and judged by single runs of "
+                             "101 to 150 [default: %(default)s]")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="pairs at a time [default: %(default)s]")
     parser.add_argument("--out", type=Path, default=Path("out/tune-judged"), metavar="FOLDER", help="[default: %(default)s]")
     return parser.parse_args(words)

@@ -16,8 +16,8 @@ _A, _B = Curve("path 1", "mp", ("a",)), Curve("path 2", "mp", ("b",))
 _QUEUES = ("1000 packets", "3000 packets")
 _LATECOMERS = (("published", "latecomer at 10 s, slow start"), ("additive", "latecomer at 10 s, no slow start"),
                ("queue-stands", "latecomer at 70 s, no slow start"))
-_READINGS = (("published", "slow start"), ("exact", "the same, delays exact"), ("additive", "no slow start"), ("one-period", "the last phase alone"),
-             ("gentle", "zeta 0.1"))
+_READINGS = (("published", "slow start"), ("exact", "the same, delays exact"), ("additive", "no slow start"),
+             ("one-period", "the last phase alone"), ("gentle", "zeta 0.1"))
 # DL-1: a latecomer that has this much more has an advantage that nobody would call noise.
 _DOMINATES = 1.5
 
