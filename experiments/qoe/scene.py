@@ -57,7 +57,8 @@ def names(folder=FOLDER):
     return sorted(file.stem for file in folder.glob("*.toml"))
 
 
-def _link(name, link, drawn):
+def link_lines(name, link, drawn):
+    """TOML of the link `name` of a scene, and of what was drawn of it."""
     first = drawn.steps()[0][1]
     if first <= 0:
         raise links.LinkError(f"link {name} is silent at the start")
@@ -97,7 +98,7 @@ def scenario(scene, seed, content, sessions):
     lines = [f'question = "{scene.life}"', 'expected = "see experiments/qoe/study.toml"', f'duration = "{RUN_S} s"',
              f"seeds = [{seed}]", 'sample = "500 ms"']
     for name, link in scene.links.items():
-        lines += ["", *_link(name, link, drawn[name])]
+        lines += ["", *link_lines(name, link, drawn[name])]
     lines += ["", "[[flow]]", f'name = "{FLOW}"', f"paths = {_inline([first, second])}", 'cc = "sbd-bbr"',
               'scheduler = "ecf"', 'attempt_delay = "20 ms"', "ack_frequency = true", "[flow.dash]",
               *(f"{key} = {_inline(value)}" for key, value in content.items()), 'length = "60 s"', "cmcd = true"]

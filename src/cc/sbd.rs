@@ -33,6 +33,7 @@ use crate::registry::PathId;
 use crate::registry::PathState;
 use evidence::weigh;
 pub(super) use track::Act;
+use track::Acting;
 use track::Track;
 use track::BIN;
 use track::WINDOW;
@@ -56,6 +57,10 @@ const VERDICT: f64 = 4.0;
 
 /// The most that is remembered of either.
 const MOST_ODDS: f64 = 6.0;
+
+/// Of a pair that is believed to share, one acts alone now and then to see. Who does not follow counts
+/// for so much.
+const SOLO_WEIGHT: f64 = 2.0;
 
 /// What is left of the odds after a minute without a window that says anything is half.
 const HALF_LIFE_SECS: f64 = 60.0;
@@ -82,12 +87,18 @@ struct Pair {
 }
 
 impl Pair {
-    fn add(&mut self, llr: f64, secs: f64, acted: bool, acts: u32) {
-        match llr == 0.0 {
+    fn add(&mut self, llr: f64, secs: f64, acting: Acting, acts: u32) {
+        let weight = match acting {
+            // Delays of a group that acts together move together, whatever its paths share.
+            Acting::Both if self.shared && llr > 0.0 => 0.0,
+            Acting::One if self.shared && llr < 0.0 => SOLO_WEIGHT,
+            _ => 1.0,
+        };
+        match weight * llr == 0.0 {
             true => self.llr *= (-secs / HALF_LIFE_SECS).exp2(),
-            false => self.llr = (self.llr + llr).clamp(-MOST_ODDS, MOST_ODDS),
+            false => self.llr = (self.llr + weight * llr).clamp(-MOST_ODDS, MOST_ODDS),
         }
-        self.acts = match acted && llr > 1.0 {
+        self.acts = match acting == Acting::One && llr > 1.0 {
             _ if llr < 0.0 => 0,
             true => self.acts + 1,
             false => self.acts,
@@ -298,7 +309,7 @@ impl Detector {
             let was_shared = pair.shared;
             let llr = weigh(a, b, end, self.power_secs);
             let secs = (BIN * WINDOW as u32).as_secs_f64();
-            pair.add(llr, secs, a.acts_alone(b, end), self.acts);
+            pair.add(llr, secs, a.acting(b, end), self.acts);
             changed |= pair.shared != was_shared;
         }
         if changed {

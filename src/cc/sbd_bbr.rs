@@ -6,7 +6,9 @@
 //! a group
 //!
 //! - probe at the same time ([`Clock`]): one of them, the leader, decides when, and waits for as many
-//!   round trips as a flow of all their windows would. Losses that end the probe of one end it for all;
+//!   round trips as a flow of all their windows would. Losses that end the probe of one end it for all.
+//!   Every third probe is the leader's alone, as delays of those who probe together move together
+//!   whether they share a queue or not;
 //! - have together no more than what they deliver together: rates are maxima, of different times.
 //!   kappa = B / sum of max_bw, within [0.85, 1], with B the most that was delivered by all in two
 //!   round trips, of two cycles;
@@ -92,6 +94,9 @@ const PARAMS: [Param; bbr::PARAMS.len() + 2] = {
 /// The least kappa: 0.85 x 1.25 is above 1, so that a probe finds what there is.
 const LEAST_KAPPA: f64 = 0.85;
 
+/// Every so many probes of a group the leader's is its own: whoever shares its queue sees it, too.
+const SOLO_EVERY: u64 = 3;
+
 /// A group whose leader has not probed for so long beyond the longest wait is probed by any path.
 const LEADER_LATE: Duration = Duration::from_secs(4);
 
@@ -148,6 +153,11 @@ impl Clock {
 
     fn delivered(&self) -> f64 {
         self.delivered[0].at_least(self.delivered[1])
+    }
+
+    /// Whether the latest probe is of the path alone that began it.
+    fn is_solo(&self) -> bool {
+        self.probe > 0 && self.probe.is_multiple_of(SOLO_EVERY)
     }
 }
 
@@ -283,7 +293,8 @@ impl SbdBbr {
             orders.less = 1.0 - (clock.delivered() / bw).clamp(LEAST_KAPPA, 1.0);
         }
         let late = |since| own.now.saturating_duration_since(since) > LEADER_LATE;
-        orders.probe = clock.probe > flow.probe && clock.ended < clock.probe;
+        let is_under_way = clock.ended < clock.probe && !clock.is_solo();
+        orders.probe = clock.probe > flow.probe && is_under_way;
         orders.hold = leader != id && !clock.since.is_some_and(late);
         orders.probe_rtt = clock.probe_rtt > flow.probe_rtt && !flow.engine.phase.is_starting();
         // What happened before it was a member is none of its business.
@@ -300,9 +311,15 @@ impl SbdBbr {
     fn after(clock: &mut Clock, own: &mut Own<Flow>, before: Phase) {
         let (now, phase) = (own.now, own.flow.engine.phase);
         if phase == Phase::Refill && before != Phase::Refill {
-            if own.flow.probe >= clock.probe || clock.ended >= clock.probe {
+            let is_over = clock.ended >= clock.probe || clock.is_solo();
+            if own.flow.probe >= clock.probe || is_over {
                 clock.begin(now);
             }
+            own.flow.probe = clock.probe;
+        }
+        // Whoever finds much more by itself calls the others.
+        if phase == Phase::Startup && before == Phase::Up && clock.is_solo() {
+            clock.begin(now);
             own.flow.probe = clock.probe;
         }
         if phase == Phase::ProbeRtt && before != Phase::ProbeRtt {
@@ -746,6 +763,16 @@ mod tests {
         assert_eq!(asked.map(|orders| orders.probe), [false; 3]);
         assert_eq!(asked.map(|orders| orders.end_probe), [true, true, false]);
 
+        // The third is of who began it alone, and whoever begins next begins the fourth.
+        let clock = all.controller.clocks.get_mut(PathId(0)).unwrap();
+        (clock.probe, clock.ended) = (3, 2);
+        flow(&mut all, 0).probe = 3;
+        let asked = ask(&mut all, now);
+        assert_eq!(asked.map(|orders| orders.probe), [false; 3]);
+        all.controller.clocks.get_mut(PathId(0)).unwrap().probe = 4;
+        let asked = ask(&mut all, now);
+        assert_eq!(asked.map(|orders| orders.probe), [true; 3]);
+
         // The queue is emptied by all together, but for who begins.
         all.controller.clocks.get_mut(PathId(0)).unwrap().probe_rtt = 1;
         flow(&mut all, 0).probe_rtt = 1;
@@ -840,6 +867,16 @@ mod tests {
         // So does one that was in it already, over or not.
         let (clock, probe, _) = after(&mut all, 2, Phase::Down, Phase::Refill);
         assert_eq!((clock.probe, probe), (3, 3));
+        // The third is its own. If that finds much more it calls the others, which are called anyway to
+        // the fourth.
+        for _ in 0..2 {
+            let (clock, probe, _) = after(&mut all, 2, Phase::Up, Phase::Startup);
+            assert_eq!((clock.probe, probe), (4, 4));
+        }
+        // Whoever begins while that goes on begins the fourth, too.
+        all.controller.clocks.get_mut(PathId(0)).unwrap().probe = 3;
+        let (clock, probe, _) = after(&mut all, 0, Phase::Cruise, Phase::Refill);
+        assert_eq!((clock.probe, probe), (4, 4));
 
         // Losses that end the probe of one end it for all, if it is that probe.
         let end = |all: &mut Flows<SbdBbr>, loses: bool, own_probe: u64, to: Phase| {

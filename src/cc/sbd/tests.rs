@@ -238,22 +238,40 @@ fn odds_of_a_pair_by_hand() {
         decided: false,
     };
     // Evidence adds up within its bounds, and half of it is left after a minute that says nothing.
-    pair.add(2.5, 1.0, true, 2);
-    pair.add(1.5, 1.0, false, 2);
+    pair.add(2.5, 1.0, Acting::One, 2);
+    pair.add(1.5, 1.0, Acting::None, 2);
     assert_eq!((pair.llr, pair.acts, pair.shared), (4.0, 1, false));
-    pair.add(0.0, 60.0, false, 2);
+    pair.add(0.0, 60.0, Acting::None, 2);
     assert_eq!(pair.llr, 2.0);
-    pair.add(9.0, 1.0, true, 2);
+    pair.add(9.0, 1.0, Acting::One, 2);
     assert_eq!((pair.llr, pair.acts, pair.shared), (6.0, 2, true));
     // What speaks against it ends the row, and the verdict stays until the other is reached.
-    pair.add(-7.0, 1.0, true, 2);
+    pair.add(-7.0, 1.0, Acting::None, 2);
     assert_eq!((pair.llr, pair.acts, pair.shared), (-1.0, 0, true));
-    pair.add(-3.0, 1.0, true, 2);
-    assert_eq!((pair.llr, pair.shared, pair.decided), (-4.0, false, true));
+    // Those of a group are in step when both act, which says nothing.
+    pair.add(3.5, 1.0, Acting::None, 2);
+    pair.add(1.5, 0.0, Acting::Both, 2);
+    assert_eq!(pair.llr, 2.5);
+    pair.add(1.5, 60.0, Acting::Both, 2);
+    assert_eq!(pair.llr, 1.25);
+    pair.add(1.25, 1.0, Acting::One, 2);
+    assert_eq!(pair.llr, 2.5);
+    // Who does not follow one that acts alone counts twice.
+    pair.add(-1.25, 1.0, Acting::Both, 2);
+    assert_eq!(pair.llr, 1.25);
+    pair.add(-2.0, 1.0, Acting::One, 2);
+    assert_eq!((pair.llr, pair.shared), (-2.75, true));
+    pair.add(-2.0, 1.0, Acting::One, 2);
+    assert_eq!((pair.llr, pair.shared, pair.decided), (-6.0, false, true));
+    // Of others what is in step counts.
+    pair.add(2.0, 1.0, Acting::Both, 2);
+    assert_eq!(pair.llr, -4.0);
+    pair.add(-1.0, 1.0, Acting::One, 2);
+    assert_eq!(pair.llr, -5.0);
     // An act counts where the window says more than 1.
-    pair.add(1.0, 1.0, true, 2);
+    pair.add(1.0, 1.0, Acting::One, 2);
     assert_eq!(pair.acts, 0);
-    pair.add(1.1, 1.0, true, 2);
+    pair.add(1.1, 1.0, Acting::One, 2);
     assert_eq!(pair.acts, 1);
 }
 

@@ -31,6 +31,17 @@ pub enum Act {
     Starts,
 }
 
+/// Which of two paths act.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acting {
+    /// Neither.
+    None,
+    /// One of them alone.
+    One,
+    /// Both.
+    Both,
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Bin {
     /// Of the delays less `Track::zero`, microseconds.
@@ -157,10 +168,14 @@ impl Track {
             .any(|bin| acts.contains(&bin.act))
     }
 
-    /// Whether one of the two alone acts in the window that ends before `end`.
-    pub fn acts_alone(&self, other: &Track, end: i64) -> bool {
+    /// Which of the two act in the window that ends before `end`.
+    pub fn acting(&self, other: &Track, end: i64) -> Acting {
         let acts = |track: &Track| track.does(end, &[Act::Acts, Act::Starts]);
-        acts(self) != acts(other)
+        match (acts(self), acts(other)) {
+            (false, false) => Acting::None,
+            (true, true) => Acting::Both,
+            _ => Acting::One,
+        }
     }
 
     /// Whether both begin in the window.
@@ -262,17 +277,22 @@ mod tests {
         };
         let none = with(0, Act::Steady);
         // The window of 48 bins before bin 100, and four before and after it.
-        for (bin, seen) in [(47, false), (48, true), (103, true), (104, false)] {
+        for (bin, one, both) in [
+            (47, Acting::None, Acting::None),
+            (48, Acting::One, Acting::Both),
+            (103, Acting::One, Acting::Both),
+            (104, Acting::None, Acting::None),
+        ] {
             let track = with(bin, Act::Acts);
-            assert_eq!(track.acts_alone(&none, 100), seen, "{bin}");
-            assert_eq!(none.acts_alone(&track, 100), seen, "{bin}");
-            assert!(!track.acts_alone(&track, 100));
+            assert_eq!(track.acting(&none, 100), one, "{bin}");
+            assert_eq!(none.acting(&track, 100), one, "{bin}");
+            assert_eq!(track.acting(&track, 100), both, "{bin}");
         }
         let starts = with(60, Act::Starts);
         assert!(starts.both_start(&with(70, Act::Starts), 100));
         assert!(!starts.both_start(&none, 100) && !none.both_start(&starts, 100));
         assert!(!starts.both_start(&with(60, Act::Acts), 100));
-        assert!(starts.acts_alone(&none, 100));
+        assert_eq!(starts.acting(&none, 100), Acting::One);
         // In a bin the greater of acts counts, in any order.
         for acts in [[Act::Starts, Act::Acts], [Act::Acts, Act::Starts]] {
             let mut track = Track::default();
