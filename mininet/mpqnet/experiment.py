@@ -14,9 +14,9 @@ from . import units
 from .scenario import Link, ScenarioError
 
 # Keys of a link and a flow that have a meaning here; all others must be absent.
-_LINK_KEYS = {"name", "rate", "delay", "rtt", "queue", "loss", "schedule"}
+_LINK_KEYS = {"name", "rate", "delay", "rtt", "queue", "ecn", "loss", "schedule"}
 _FLOW_KEYS = {"name", "paths", "cc", "scheduler", "direction", "start", "start_spread", "stop", "count", "flow_control",
-              "hystart", "ack_detours", "ack_frequency", "size"}
+              "hystart", "ack_detours", "ack_frequency", "ecn", "size"}
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class Flow:
     hystart: bool
     ack_detours: bool
     ack_frequency: bool
+    ecn: bool
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,8 @@ def link(table):
     if "rate" not in table:
         return Link(table["name"], None, rtt_s, None, loss)
     rate_bps = units.rate_bps(table["rate"])
-    return Link(table["name"], rate_bps, rtt_s, units.queue(table.get("queue", "1bdp"), rate_bps, rtt_s), loss)
+    mark = units.queue(table["ecn"], rate_bps, rtt_s) if "ecn" in table else None
+    return Link(table["name"], rate_bps, rtt_s, units.queue(table.get("queue", "1bdp"), rate_bps, rtt_s), loss, mark)
 
 
 def events_of(table):
@@ -152,6 +154,7 @@ def _flows(table, duration_s, seed):
             hystart=table["hystart"],
             ack_detours=table.get("ack_detours", True),
             ack_frequency=table.get("ack_frequency", False),
+            ecn=table.get("ecn", False),
         )
 
 

@@ -106,6 +106,8 @@ class EmulatedLink(Link):
         """Starts shaping."""
         if self.backend == "wire":
             self._start_wire()
+        elif self.shape.mark:
+            raise LinkError(f"link {self.shape.name}: only the wire backend marks")
         else:
             self._start_netem()
 
@@ -118,6 +120,8 @@ class EmulatedLink(Link):
         if shape.rate_bps:
             limit = f"{queue.packets}packets" if queue.packets else f"{queue.bytes}bytes"
             command += ["--rate", f"{shape.rate_bps}bit", "--queue", limit]
+        if shape.mark:
+            command += ["--mark", f"{shape.mark.packets}packets" if shape.mark.packets else f"{shape.mark.bytes}bytes"]
         if self.report:
             command += ["--json", str(Path(self.report) / f"wire-{shape.name}.json")]
         # The wire ends with its standard input, so not even a killed script leaves one behind.

@@ -23,6 +23,7 @@ class Link:
     rtt_s: float
     queue: units.Queue | None  # None without a rate
     loss: float  # probability per frame and direction
+    mark: units.Queue | None = None  # what finds so much is marked (ECN) if its sender is capable; None: nothing
 
     @property
     def delay_s(self):

@@ -72,7 +72,8 @@ class Trial:
                  "--max-data", flow.flow_control_bytes, "--max-stream-data", flow.flow_control_bytes]
         words += [] if flow.hystart else ["--disable-hystart"]
         words += [] if flow.ack_detours else ["--no-ack-detours"]
-        return words + ([] if flow.ack_frequency else ["--no-ack-frequency"])
+        words += [] if flow.ack_frequency else ["--no-ack-frequency"]
+        return words + ([] if flow.ecn else ["--no-ecn"])
 
     def _serve(self, client, port):
         flow = client.flow

@@ -59,6 +59,7 @@ flow_control = "64 MB"
 hystart = false
 ack_detours = false
 ack_frequency = true
+ecn = true
 [[flow]]
 name = "bg"
 paths = ["core"]
@@ -99,6 +100,7 @@ def test_a_shared_link_and_several_connections():
     assert names == [("mp", "mp", False, None, 20.0), ("bg-1", "bg", True, None, 10.0), ("bg-2", "bg", True, None, 10.0)]
     assert [flow.ack_detours for flow in run.flows] == [False, True, True]
     assert [flow.ack_frequency for flow in run.flows] == [True, False, False]
+    assert [flow.ecn for flow in run.flows] == [True, False, False]
     starts = [flow.start_s for flow in run.flows[1:]]
     assert all(0 <= start < 1 for start in starts) and starts[0] != starts[1]
     assert starts == [flow.start_s for flow in read(SHARED).flows[1:]] != [flow.start_s for flow in read(SHARED, 2).flows[1:]]

@@ -2,6 +2,7 @@
 that MPQ_NGINX names, or what tools/nginx/build has installed."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import struct
@@ -87,6 +88,40 @@ def test_both_links_carry_a_download(tmp_path):
         report = client("get", ["bulk.bin"], "-o", tmp_path / "body")
     assert same(tmp_path / "body", tmp_path / "www/bulk.bin")
     assert min(carried(report, "recv").values()) > BODY_BYTES * USED_SHARE, report
+
+
+def marks(tmp_path, link, direction):
+    """What the wire marked, and what found its queue full."""
+    counters = json.loads((tmp_path / f"wire-{link}.json").read_text())[direction]
+    return counters["marked"], counters["queue_drop"]
+
+
+@pytest.mark.parametrize("verb, direction", [("get", "b_to_a"), ("put", "a_to_b")])
+@pytest.mark.parametrize("on", [True, False])
+def test_links_that_mark(tmp_path, verb, direction, on):
+    """Where a queue marks in place of losing, whoever sends holds it short, and nothing is lost."""
+    links = [dataclasses.replace(link, queue=units.Queue(bytes=400_000), mark=units.Queue(bytes=15_000)) for link in LINKS]
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    location = f"location /up/ {{ root {taken}; dav_methods PUT; create_full_put_path on; client_max_body_size 64m; }}"
+    # One that fills any queue unless something tells it not to.
+    options = f"quic_congestion_control olia; quic_ecn {'on' if on else 'off'}; {location}"
+    words = ["--cc", "olia", *([] if on else ["--no-ecn"])]
+    with served(tmp_path, links, options, {"bulk.bin": 2 * BODY_BYTES}) as client:
+        if verb == "get":
+            report = client("get", ["bulk.bin"], *words, "-o", tmp_path / "body")
+        else:
+            report = client("put", ["up/film"], *words, tmp_path / "www/bulk.bin")
+    assert same(tmp_path / "body" if verb == "get" else taken / "up/film", tmp_path / "www/bulk.bin")
+    found = [marks(tmp_path, link.name, direction) for link in links]
+    if not on:
+        assert [marked for marked, _ in found] == [0, 0]
+        return
+    assert all(marked > 0 and drops == 0 for marked, drops in found), found
+    if verb == "put":
+        assert {path["ecn"]["state"] for path in report["paths"]} == {"capable"}, report
+        assert sum(path["ecn"]["congested"] for path in report["paths"]) == sum(marked for marked, _ in found), (report, found)
+        assert sum(path["lost"] for path in report["paths"]) == 0, report
 
 
 def test_both_links_carry_an_upload(tmp_path):

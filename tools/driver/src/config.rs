@@ -100,6 +100,10 @@ pub struct TransportSettings {
     /// (draft-ietf-quic-ack-frequency).
     pub ack_frequency: bool,
 
+    /// Mark datagrams as ECN-capable on paths where marks arrive, and react to those that say
+    /// congestion (RFC 9000, section 13.4).
+    pub ecn: bool,
+
     /// Send GREASE values.
     pub grease: bool,
 
@@ -142,6 +146,7 @@ impl Default for TransportSettings {
             hystart: true,
             ack_detours: true,
             ack_frequency: true,
+            ecn: true,
             grease: true,
             pacing: true,
             max_send_buffer: None,
@@ -220,6 +225,7 @@ impl TransportSettings {
         // For peers that measure the delays of what they send us.
         config.enable_timestamps(true);
         config.enable_ack_frequency(self.ack_frequency);
+        config.enable_ecn(self.ecn);
         config.enable_pacing(self.pacing);
         if let Some(bytes) = self.max_send_buffer {
             config.set_max_send_buffer(usize::try_from(bytes).unwrap_or(usize::MAX));

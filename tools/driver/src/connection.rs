@@ -49,6 +49,10 @@ pub struct PathSnapshot {
     pub is_validated: bool,
     /// What the failure detector believes.
     pub health: quiche::PathHealth,
+    /// Whether what we send is marked as capable of ECN.
+    pub ecn: quiche::EcnState,
+    /// Packets we sent that were marked as congested.
+    pub congested: u64,
     /// What it is for, as we want it.
     pub status: quiche::PathStatus,
     /// The same, as the peer wants it.
@@ -162,6 +166,8 @@ impl Conn {
                     .is_path_validated(stats.local_addr, stats.peer_addr)
                     .unwrap_or(false),
                 health: stats.health,
+                ecn: stats.ecn_state,
+                congested: stats.ecn_ce_count,
                 status: stats.status,
                 peer_status: stats.peer_status,
             })
@@ -296,6 +302,7 @@ impl Conn {
 
             let fits = info.from == train.from
                 && info.to == train.to
+                && info.ecn == train.ecn
                 && len <= train.segment_bytes
                 && info.at <= due;
             if !fits {
@@ -321,6 +328,7 @@ impl Conn {
             from: info.from,
             to: info.to,
             segment_bytes: len,
+            ecn: info.ecn,
             release: info.at,
             buf,
             start: 0,

@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use quiche::EcnCodepoint;
 use quinn_udp::RecvMeta;
 use quinn_udp::Transmit;
 use quinn_udp::UdpSockRef;
@@ -65,6 +66,8 @@ pub(crate) struct Train {
     pub from: SocketAddr,
     pub to: SocketAddr,
     pub segment_bytes: usize,
+    /// What its datagrams are marked with.
+    pub ecn: EcnCodepoint,
     /// When the first datagram may leave.
     pub release: Instant,
     /// The datagrams are `buf[start..end]`.
@@ -239,7 +242,7 @@ impl Socket {
             let len = (room * train.segment_bytes).min(train.end - train.start);
             let transmit = Transmit {
                 destination: train.to,
-                ecn: None,
+                ecn: marked_with(train.ecn),
                 contents: &train.buf[train.start..train.start + len],
                 segment_size: (len > train.segment_bytes).then_some(train.segment_bytes),
                 src_ip,
@@ -280,13 +283,14 @@ impl Socket {
     }
 
     /// Receives one batch into `buf` and calls `each` with every datagram, the
-    /// sender's address and the local address it was sent to.
+    /// sender's address, the local address it was sent to and what it was
+    /// marked with.
     ///
     /// Returns false once the kernel has nothing more.
     pub fn recv(
         &self,
         buf: &mut RecvBuffer,
-        mut each: impl FnMut(&mut [u8], SocketAddr, SocketAddr),
+        mut each: impl FnMut(&mut [u8], SocketAddr, SocketAddr, EcnCodepoint),
     ) -> io::Result<bool> {
         let mut slices: [IoSliceMut; RECV_BATCH] = {
             let mut chunks = buf.data.chunks_exact_mut(RECV_MESSAGE_BYTES);
@@ -311,7 +315,7 @@ impl Socket {
             }
 
             for datagram in message[..meta.len].chunks_mut(meta.stride.max(1)) {
-                each(datagram, meta.addr, to);
+                each(datagram, meta.addr, to, seen(meta.ecn));
             }
         }
 
@@ -323,6 +327,14 @@ impl AsRawFd for Socket {
     fn as_raw_fd(&self) -> RawFd {
         self.io.as_raw_fd()
     }
+}
+
+fn marked_with(ecn: EcnCodepoint) -> Option<quinn_udp::EcnCodepoint> {
+    quinn_udp::EcnCodepoint::from_bits(ecn as u8)
+}
+
+fn seen(ecn: Option<quinn_udp::EcnCodepoint>) -> EcnCodepoint {
+    EcnCodepoint::from_bits(ecn.map_or(0, |ecn| ecn as u8))
 }
 
 /// Memory for one batch of received messages, shared by all sockets.
@@ -427,6 +439,7 @@ mod tests {
             from,
             to,
             segment_bytes,
+            ecn: EcnCodepoint::NotEct,
             release: Instant::now(),
             buf: data.to_vec(),
             start: 0,
@@ -441,7 +454,7 @@ mod tests {
         let end = Instant::now() + Duration::from_secs(5);
         while got.len() < count && Instant::now() < end {
             socket
-                .recv(&mut buf, |datagram, _, to| {
+                .recv(&mut buf, |datagram, _, to, _| {
                     assert_eq!(to, socket.local());
                     got.push(datagram.to_vec());
                 })
@@ -473,6 +486,40 @@ mod tests {
     }
 
     #[test]
+    fn marks_arrive() {
+        let options = SocketOptions::default();
+        for local in ["127.0.0.1:0", "[::1]:0"] {
+            // A machine without IPv6 has no such address.
+            let Ok(mut a) = Socket::bind(local.parse().unwrap(), None, &options) else {
+                assert!(local.starts_with('['));
+                continue;
+            };
+            let b = Socket::bind(local.parse().unwrap(), None, &options).unwrap();
+            let all = [
+                EcnCodepoint::NotEct,
+                EcnCodepoint::Ect0,
+                EcnCodepoint::Ce,
+                EcnCodepoint::Ect1,
+            ];
+            for ecn in all {
+                // Three segments, which the kernel may join again.
+                let data = [7; 3000];
+                a.send(Train {
+                    ecn,
+                    ..train(a.local(), b.local(), 1000, &data)
+                });
+                let mut seen = Vec::new();
+                let mut buf = RecvBuffer::new();
+                let end = Instant::now() + Duration::from_secs(5);
+                while seen.len() < 3 && Instant::now() < end {
+                    b.recv(&mut buf, |_, _, _, ecn| seen.push(ecn)).unwrap();
+                }
+                assert_eq!(seen, [ecn; 3], "{local}");
+            }
+        }
+    }
+
+    #[test]
     fn a_wildcard_socket_reports_and_uses_the_right_address() {
         let options = SocketOptions::default();
         let mut server = Socket::bind("0.0.0.0:0".parse().unwrap(), None, &options).unwrap();
@@ -485,7 +532,7 @@ mod tests {
         let mut buf = RecvBuffer::new();
         while seen.is_none() {
             server
-                .recv(&mut buf, |_, from, to| seen = Some((from, to)))
+                .recv(&mut buf, |_, from, to, _| seen = Some((from, to)))
                 .unwrap();
         }
         assert_eq!(seen, Some((client.local(), to)));
@@ -493,7 +540,7 @@ mod tests {
         server.send(train(to, client.local(), 2, b"ok"));
         let mut from = None;
         while from.is_none() {
-            client.recv(&mut buf, |_, f, _| from = Some(f)).unwrap();
+            client.recv(&mut buf, |_, f, _, _| from = Some(f)).unwrap();
         }
         assert_eq!(from, Some(to));
     }

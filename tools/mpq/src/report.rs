@@ -179,6 +179,30 @@ pub struct FileReport {
     pub gaps: Vec<(u64, u64)>,
 }
 
+/// Explicit congestion notification of a path (RFC 9000, section 13.4).
+#[derive(Serialize, Debug, Clone, Copy)]
+pub struct EcnReport {
+    /// Packets are marked as capable if `testing` or `capable`: the marks arrive. They do not arrive, or the peer does not
+    /// report them: `failed`. `waiting`: nothing is known of the path yet. `off`: not wanted, or the controller would not react.
+    pub state: &'static str,
+    /// Packets that were marked as congested.
+    pub congested: u64,
+}
+
+impl EcnReport {
+    /// With the field's words for `state`.
+    pub fn new(state: quiche::EcnState, congested: u64) -> EcnReport {
+        let state = match state {
+            quiche::EcnState::Off => "off",
+            quiche::EcnState::Waiting => "waiting",
+            quiche::EcnState::Testing => "testing",
+            quiche::EcnState::Capable => "capable",
+            quiche::EcnState::Failed => "failed",
+        };
+        EcnReport { state, congested }
+    }
+}
+
 /// One path.
 #[derive(Serialize, Debug, Clone)]
 pub struct PathReport {
@@ -196,6 +220,9 @@ pub struct PathReport {
     pub rtt_ms: f64,
     /// Packets we sent that were declared lost.
     pub lost: u64,
+    /// Of what we sent over QUIC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecn: Option<EcnReport>,
     /// Share of the throughput that goes away with the path, if the path policy measured it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub impact: Option<f64>,

@@ -94,6 +94,10 @@ pub struct TransportArgs {
     #[arg(long)]
     no_ack_frequency: bool,
 
+    /// Do not mark datagrams as capable of ECN
+    #[arg(long)]
+    no_ecn: bool,
+
     /// Do not pace
     #[arg(long)]
     disable_pacing: bool,
@@ -172,6 +176,7 @@ impl TransportArgs {
             hystart: !self.disable_hystart,
             ack_detours: !self.no_ack_detours,
             ack_frequency: !self.no_ack_frequency,
+            ecn: !self.no_ecn,
             pacing: !self.disable_pacing,
             grease: !self.no_grease,
             version: self.wire_version,

@@ -30,6 +30,7 @@ import pytest
     ("quic_careful_resume off; quic_careful_resume off;", '"quic_careful_resume" directive is duplicate'),
     ("quic_ack_detours perhaps;", 'it must be "on" or "off"'),
     ("quic_ack_frequency seldom;", 'it must be "on" or "off"'),
+    ("quic_ecn 3;", 'it must be "on" or "off"'),
     ("quic_multipath maybe;", 'it must be "on" or "off"'),
     ("quic_multipath on; quic_multipath off;", '"quic_multipath" directive is duplicate'),
     ("quic_scheduler min-rtt; quic_scheduler min-rtt;", '"quic_scheduler" directive is duplicate'),
@@ -54,7 +55,7 @@ def test_everything_at_once(make_nginx):
     run = make_nginx(
         start=False, main="quic_bpf on;",
         http="quic_multipath on; quic_max_paths 4; quic_congestion_control olia; "
-             "quic_scheduler min-rtt; quic_ack_detours on; quic_ack_frequency on;",
+             "quic_scheduler min-rtt; quic_ack_detours on; quic_ack_frequency on; quic_ecn on;",
         server="quic_retry on; quic_gso on; quic_active_connection_id_limit 4; "
                "http3_max_concurrent_streams 10; http3_stream_buffer_size 1m; ssl_early_data on;",
     ).test()

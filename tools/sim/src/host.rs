@@ -275,6 +275,7 @@ pub fn settings(flow: &Flow) -> TransportSettings {
         hystart: flow.hystart,
         ack_detours: flow.ack_detours,
         ack_frequency: flow.ack_frequency,
+        ecn: flow.ecn,
         pacing: flow.pacing,
         // GREASE is there to find faults of others, and is noise here.
         grease: false,

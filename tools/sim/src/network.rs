@@ -13,6 +13,7 @@ use mpq_wire::model::Nanos;
 use mpq_wire::model::Purpose;
 use mpq_wire::model::Seeds;
 use mpq_wire::model::ETHERNET_HEADER;
+use quiche::EcnCodepoint;
 
 use crate::scenario::load_trace;
 use crate::scenario::Aqm;
@@ -102,7 +103,7 @@ pub struct LinkCounters {
     pub queue_drops: u64,
     /// Packets lost by chance, because the link was down, or because they were longer than its MTU.
     pub losses: u64,
-    /// Packets that would have been marked.
+    /// Packets that were marked, or would have been had their sender been capable.
     pub marks: u64,
 }
 
@@ -119,9 +120,16 @@ pub struct LinkDirection {
 }
 
 impl LinkDirection {
-    /// When a packet of `ip_bytes` that arrives at `now` comes out; `None`: never.
-    pub fn offer(&mut self, now: Nanos, ip_bytes: u64) -> Option<Nanos> {
-        match self.model.offer(now, ip_bytes as u32 + ETHERNET_HEADER) {
+    /// When a packet of `ip_bytes` that arrives at `now` comes out; `None`: never. If congestion is
+    /// to be marked, `ecn` says so then.
+    pub fn offer(&mut self, now: Nanos, ip_bytes: u64, ecn: &mut EcnCodepoint) -> Option<Nanos> {
+        let frame_len = ip_bytes as u32 + ETHERNET_HEADER;
+        let is_capable = *ecn != EcnCodepoint::NotEct;
+        let (fate, is_marked) = self.model.offer_with_ecn(now, frame_len, is_capable);
+        if is_marked {
+            *ecn = EcnCodepoint::Ce;
+        }
+        match fate {
             Fate::Deliver { due, .. } => {
                 self.counters.delivered_bytes += ip_bytes;
                 Some(due)
@@ -297,6 +305,7 @@ fn config(link: &Link, way: Way, folder: &FilePath) -> Result<DirectionConfig, S
         aqm: match own.aqm.unwrap_or_default() {
             Aqm::Droptail => model::Aqm::DropTail,
             Aqm::Codel => model::Aqm::CODEL,
+            Aqm::CodelEcn => model::Aqm::CODEL_ECN,
         },
         mark: own.ecn.map(|ecn| ecn.value),
         loss: own.loss.map(|loss| loss.value).unwrap_or_default(),

@@ -57,6 +57,9 @@ pub struct Cli {
     /// Drop-tail queue: 1bdp, 1.5bdp:rtt=20ms, 50packets, 30kb, 100ms
     #[arg(long, value_name = "LIMIT", default_value = "1bdp")]
     queue: QueueLimit,
+    /// Packets that find so much waiting are marked as congested if their sender is capable of ECN
+    #[arg(long, value_name = "LIMIT")]
+    mark: Option<QueueLimit>,
     /// none, 0.5%, gilbert:p=..%,r=..% or gilbert-elliott:p=..%,r=..%,h=..%,k=..%
     #[arg(long, value_name = "LAW", default_value = "none")]
     loss: LossModel,
@@ -102,6 +105,7 @@ impl Cli {
             rate: self.rate,
             delay: self.delay,
             queue: self.queue,
+            mark: self.mark,
             loss: self.loss.clone(),
             schedule: self.schedule.clone().unwrap_or_default(),
             framing_overhead: self.framing_overhead,
@@ -131,11 +135,12 @@ fn override_with(
             "rate" => config.rate = Some(value.parse().map_err(in_context)?),
             "delay" => config.delay = parse_duration(value).map_err(in_context)?,
             "queue" => config.queue = value.parse().map_err(in_context)?,
+            "mark" => config.mark = Some(value.parse().map_err(in_context)?),
             "loss" => config.loss = value.parse().map_err(in_context)?,
             "schedule" => config.schedule = value.parse().map_err(in_context)?,
             _ => {
                 return Err(in_context(format!(
-                    "unknown setting \"{key}\"; use rate, delay, queue, loss or schedule"
+                    "unknown setting \"{key}\"; use rate, delay, queue, mark, loss or schedule"
                 )))
             }
         }

@@ -18,6 +18,7 @@ use serde::Serialize;
 use crate::control;
 use crate::control::Command;
 use crate::control::Control;
+use crate::ecn;
 use crate::port::Batch;
 use crate::port::Port;
 use crate::port::Received;
@@ -60,6 +61,8 @@ pub struct Counters {
     pub down_drop: u64,
     /// Dropped because they were longer than the MTU.
     pub mtu_drop: u64,
+    /// Marked as congested; what was lost after that included.
+    pub marked: u64,
     /// Dropped because all slots were in use: the ring is too small, not the modelled queue.
     pub ring_full: u64,
     /// Dropped by the kernel because this process read too late.
@@ -145,7 +148,17 @@ impl Lane {
             self.counters.oversize += 1;
             return false;
         }
-        match self.model.offer(arrival, frame.len as u32) {
+        let at = slot as usize * SLOT;
+        let bytes = &mut self.ring[at..at + frame.len];
+        let is_capable = ecn::is_capable(bytes);
+        let (fate, is_marked) = self
+            .model
+            .offer_with_ecn(arrival, frame.len as u32, is_capable);
+        if is_marked {
+            ecn::mark(bytes);
+            self.counters.marked += 1;
+        }
+        match fate {
             Fate::Lost { .. } => self.counters.loss += 1,
             Fate::QueueDrop => self.counters.queue_drop += 1,
             Fate::Down => self.counters.down_drop += 1,

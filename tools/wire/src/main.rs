@@ -2,6 +2,7 @@
 
 mod cli;
 mod control;
+mod ecn;
 mod forward;
 mod port;
 mod report;

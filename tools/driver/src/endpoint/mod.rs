@@ -24,6 +24,8 @@ use mio::Waker;
 use mpq_decision::paths::Event;
 use mpq_returning::Memory;
 use mpq_returning::Refusal;
+use quiche::EcnCodepoint;
+use quiche::RecvInfo;
 
 pub use self::connect::ConnectError;
 pub use self::connect::ConnectOptions;
@@ -254,8 +256,8 @@ impl Endpoint {
                 }
                 entry.is_readable = entry
                     .socket
-                    .recv(&mut buffer, |datagram, from, to| {
-                        self.table.deliver(datagram, from, to)
+                    .recv(&mut buffer, |datagram, from, to, ecn| {
+                        self.table.deliver(datagram, RecvInfo { from, to }, ecn)
                     })
                     .unwrap_or_else(|e| {
                         log::debug!("receiving failed: {e}");
@@ -273,6 +275,7 @@ impl Endpoint {
                 from,
                 to,
                 segment_bytes: data.len(),
+                ecn: EcnCodepoint::NotEct,
                 release: Instant::now(),
                 buf,
                 start: 0,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use quiche::ConnectionId;
+use quiche::EcnCodepoint;
 use quiche::Header;
 use quiche::RecvInfo;
 use slab::Slab;
@@ -121,8 +122,9 @@ impl Table {
         conn
     }
 
-    /// Gives `datagram` to its connection.
-    pub(super) fn deliver(&mut self, datagram: &mut [u8], from: SocketAddr, to: SocketAddr) {
+    /// Gives `datagram` to its connection, with what it was marked with.
+    pub(super) fn deliver(&mut self, datagram: &mut [u8], info: RecvInfo, ecn: EcnCodepoint) {
+        let RecvInfo { from, to } = info;
         let Some(cid) = destination_cid(datagram) else {
             return;
         };
@@ -139,7 +141,7 @@ impl Table {
 
         let conn = &mut self.conns[index];
         let key = conn.key;
-        if let Err(e) = conn.quic.recv(datagram, RecvInfo { from, to }) {
+        if let Err(e) = conn.quic.recv_with_ecn(datagram, info, ecn) {
             if e != quiche::Error::Done {
                 log::debug!("packet from {from}: {e}");
                 conn.last_recv_error = Some(e);

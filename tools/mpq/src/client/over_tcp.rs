@@ -208,6 +208,7 @@ impl<'a> OverTcp<'a> {
                         sent_bytes: flow.sent_bytes,
                         rtt: flow.rtt,
                         lost: flow.resent,
+                        ecn: None,
                         impact: None,
                     },
                 );

@@ -11,6 +11,7 @@ use mpq_driver::ConnKey;
 use crate::progress::PathKey;
 use crate::progress::Progress;
 use crate::report::Carried;
+use crate::report::EcnReport;
 use crate::report::PathReport;
 use crate::report::UnusedPath;
 
@@ -28,6 +29,8 @@ pub struct PathSample {
     pub rtt: Duration,
     /// What was lost of what we sent: packets, or segments that were sent again.
     pub lost: u64,
+    /// See [`PathReport::ecn`].
+    pub ecn: Option<EcnReport>,
     /// See [`PathReport::impact`].
     pub impact: Option<f64>,
 }
@@ -86,6 +89,7 @@ impl PathLog {
                         sent_bytes: path.sent_bytes,
                         rtt: path.rtt,
                         lost: path.lost,
+                        ecn: Some(EcnReport::new(path.ecn, path.congested)),
                         impact: known.map(|(.., omega)| *omega),
                     },
                 );
@@ -104,6 +108,7 @@ impl PathLog {
             sent_bytes: 0,
             rtt_ms: 0.0,
             lost: 0,
+            ecn: None,
             impact: None,
             samples: Vec::new(),
         });
@@ -113,6 +118,7 @@ impl PathLog {
         report.sent_bytes = seen.sent_bytes;
         report.rtt_ms = seen.rtt.as_secs_f64() * 1e3;
         report.lost = seen.lost;
+        report.ecn = seen.ecn;
         report.impact = seen.impact;
         report.samples.push((now_ms, self.what.bytes(report)));
     }

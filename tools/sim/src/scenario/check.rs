@@ -288,6 +288,12 @@ fn check_flow(scenario: &Scenario, flow: &Flow, i: usize) -> Result<(), Problem>
         at("beside"),
         || "beside goes with requests".into(),
     )?;
+    let requests = flow.requests.as_ref();
+    ensure(
+        requests.is_none_or(|requests| requests.last.is_none() || requests.count.is_some()),
+        at("requests"),
+        || "last is of the last of a count".into(),
+    )?;
     let asked = flow.requests.as_ref().and_then(|requests| requests.urgency);
     let beside = flow.beside.as_ref().and_then(|beside| beside.urgency);
     ensure(

@@ -171,13 +171,15 @@ with_direction_keys! {
 
 /// How a queue decides what to drop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Aqm {
     /// What finds the queue full.
     #[default]
     Droptail,
     /// CoDel (RFC 8289), target 5 ms, interval 100 ms.
     Codel,
+    /// The same, which marks packets that are capable of ECN in place of dropping them.
+    CodelEcn,
 }
 
 /// A way from client to server.
@@ -280,6 +282,10 @@ pub struct Flow {
     /// Without it, which is the default here, whatever arrives by itself is acknowledged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ack_frequency: bool,
+    /// Both ends mark what they send as capable of ECN, where that turns out to work, and react to marks,
+    /// as those of `mpq` do.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ecn: bool,
     /// Both ends pace what they send. Without it, what a window has room for leaves at once.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub pacing: bool,
@@ -326,6 +332,9 @@ pub struct Requests {
     /// How many; without it they go on until the flow's end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
+    /// With `count`: bytes of the last response, if they are others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<Text<Size>>,
     /// Urgency of RFC 9218, 0 (first) to 7, which the request asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub urgency: Option<u8>,
@@ -338,6 +347,13 @@ pub struct Requests {
 }
 
 impl Requests {
+    /// Bytes of the response that comes after `completed` others.
+    pub(crate) fn bytes_after(&self, completed: u64) -> u64 {
+        let is_last = self.count == Some(completed + 1);
+        let last = self.last.as_ref().filter(|_| is_last);
+        last.unwrap_or(&self.response).value.0
+    }
+
     /// What a request says besides its size.
     pub(crate) fn hints(&self) -> Hints {
         let cmcd = Cmcd {

@@ -223,6 +223,10 @@ impl Series {
                     let value = quantile(&connection.times, part);
                     metrics.extend(value.map(|value| (name(metric), value)));
                 }
+                let last = connection.times.last().filter(|_| flow.requests.is_some());
+                if let Some(&last) = last {
+                    metrics.insert(name("completion_last_s"), last);
+                }
             }
             if let Some(viewer) = &connection.viewer {
                 let seen = qoe::metrics(viewer.player()).into_iter();

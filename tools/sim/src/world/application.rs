@@ -185,16 +185,22 @@ impl World<'_> {
     fn step_client(&mut self, host: &mut Host) -> Nanos {
         let flow = self.flow_of(host.connection);
         let state = &mut self.connections[host.connection];
-        let (bytes, count, pause) = match (&flow.requests, &flow.size) {
-            (Some(r), _) => (r.response.value.0, r.count, r.pause.value.0),
-            (None, Some(size)) => (size.value.0, Some(1), Duration::ZERO),
-            (None, None) => (app::ENDLESS, None, Duration::ZERO),
+        let (count, pause) = match (&flow.requests, &flow.size) {
+            (Some(r), _) => (r.count, r.pause.value.0),
+            (None, Some(_)) => (Some(1), Duration::ZERO),
+            (None, None) => (None, Duration::ZERO),
+        };
+        let bytes_after = |completed| match (&flow.requests, &flow.size) {
+            (Some(requests), _) => requests.bytes_after(completed),
+            (None, Some(size)) => size.value.0,
+            (None, None) => app::ENDLESS,
         };
         for (stream, length) in std::mem::take(&mut host.received.finished) {
             let Some((_, began)) = state.request.take_if(|(under_way, _)| *under_way == stream)
             else {
                 continue;
             };
+            let bytes = bytes_after(state.completed);
             if length != bytes && bytes != app::ENDLESS {
                 let failure = Failure::Length {
                     stream,
@@ -243,6 +249,7 @@ impl World<'_> {
             .map(Requests::hints)
             .unwrap_or_default();
         let (quic, sender, stream) = (&mut host.quic, &mut host.sender, state.next_stream);
+        let bytes = bytes_after(state.completed);
         match app::request(quic, sender, stream, bytes, &hints) {
             Ok(()) => {
                 state.request = Some((state.next_stream, self.now));

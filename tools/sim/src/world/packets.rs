@@ -1,5 +1,7 @@
 //! Datagrams under way, and the memory that holds them.
 
+use quiche::EcnCodepoint;
+
 use crate::host::ClientAddress;
 
 /// Room for a datagram; larger than any that the connections send.
@@ -16,6 +18,8 @@ pub(super) struct Packet {
     pub(super) from: u32,
     /// Whence or whither at the client's side.
     pub(super) client: ClientAddress,
+    /// As the links so far have left it.
+    pub(super) ecn: EcnCodepoint,
 }
 
 /// Slots for packets, which are used again and again.

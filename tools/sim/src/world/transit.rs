@@ -57,6 +57,7 @@ impl World<'_> {
                         path: path as u8,
                         from: index as u32,
                         client: ClientAddress::of(client),
+                        ecn: info.ecn,
                     };
                     let at = info.at.saturating_duration_since(self.base).as_nanos() as Nanos;
                     if at > due {
@@ -110,7 +111,7 @@ impl World<'_> {
         };
         let ip_bytes = len as u64 + route.header_bytes();
         let direction = &mut self.network.directions[*link];
-        match direction.offer(self.now, ip_bytes) {
+        match direction.offer(self.now, ip_bytes, &mut packet.ecn) {
             Some(due) => {
                 let copy = direction.is_duplicated().then(|| self.pool.copy(slot));
                 let link = *link;
@@ -157,10 +158,8 @@ impl World<'_> {
         let traffic = &mut host.traffic[path];
         traffic.received_packets += 1;
         traffic.received_bytes += len as u64;
-        if let Err(e) = host
-            .quic
-            .recv(&mut self.pool.bufs[slot as usize][..len], info)
-        {
+        let datagram = &mut self.pool.bufs[slot as usize][..len];
+        if let Err(e) = host.quic.recv_with_ecn(datagram, info, packet.ecn) {
             if e != quiche::Error::Done {
                 host.last_recv_error = Some(e);
             }

@@ -16,6 +16,8 @@ pub enum Aqm {
         target: Duration,
         /// How long it may be exceeded before the first drop.
         interval: Duration,
+        /// Whether who is capable of ECN is marked in place of dropped, as Linux's codel has it.
+        ecn: bool,
     },
 }
 
@@ -24,7 +26,23 @@ impl Aqm {
     pub const CODEL: Aqm = Aqm::Codel {
         target: Duration::from_millis(5),
         interval: Duration::from_millis(100),
+        ecn: false,
     };
+
+    /// The same, marking in place of dropping where that is possible.
+    pub const CODEL_ECN: Aqm = Aqm::Codel {
+        target: Duration::from_millis(5),
+        interval: Duration::from_millis(100),
+        ecn: true,
+    };
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Passes,
+    Marked,
+    Dropped,
 }
 
 /// CoDel's state. It decides about each packet when that is taken from the queue (RFC 8289, section 5).
@@ -35,6 +53,7 @@ impl Aqm {
 pub(super) struct Codel {
     target: Nanos,
     interval: Nanos,
+    ecn: bool,
     first_above: Option<Nanos>,
     drop_next: Nanos,
     count: u32,
@@ -46,9 +65,14 @@ impl Codel {
     pub(super) fn new(aqm: Aqm) -> Option<Codel> {
         match aqm {
             Aqm::DropTail => None,
-            Aqm::Codel { target, interval } => Some(Codel {
+            Aqm::Codel {
+                target,
+                interval,
+                ecn,
+            } => Some(Codel {
                 target: target.as_nanos() as Nanos,
                 interval: interval.as_nanos() as Nanos,
+                ecn,
                 first_above: None,
                 drop_next: 0,
                 count: 0,
@@ -58,9 +82,25 @@ impl Codel {
         }
     }
 
+    /// What becomes of the packet that arrived at `arrival`, is taken from the queue at `now`, and is
+    /// `ecn_capable` or not; a full packet takes `full_packet` to send.
+    pub(super) fn judge(
+        &mut self,
+        arrival: Nanos,
+        now: Nanos,
+        full_packet: Nanos,
+        ecn_capable: bool,
+    ) -> Verdict {
+        match self.drops(arrival, now, full_packet) {
+            false => Verdict::Passes,
+            true if self.ecn && ecn_capable => Verdict::Marked,
+            true => Verdict::Dropped,
+        }
+    }
+
     /// Whether the packet that arrived at `arrival` and is taken from the queue at `now` is dropped;
     /// a full packet takes `full_packet` to send.
-    pub(super) fn drops(&mut self, arrival: Nanos, now: Nanos, full_packet: Nanos) -> bool {
+    fn drops(&mut self, arrival: Nanos, now: Nanos, full_packet: Nanos) -> bool {
         let may_drop = self.is_above_for_long(now - arrival, now, full_packet);
         if self.is_dropping {
             if !may_drop {

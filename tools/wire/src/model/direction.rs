@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::codel::Codel;
+use super::codel::Verdict;
 use super::delay::DelayLine;
 use super::loss::Loss;
 use super::queue::Limit;
@@ -38,7 +39,8 @@ pub struct DirectionConfig {
     pub reordering: Option<Reordering>,
     pub queue: QueueLimit,
     pub aqm: Aqm,
-    /// Frames that find this much waiting are counted as marked (ECN).
+    /// Frames that find this much waiting are counted as marked (ECN), and are if their sender is
+    /// capable of it.
     pub mark: Option<QueueLimit>,
     pub loss: LossModel,
     /// IP bytes of the longest packet that passes; `None`: any passes.
@@ -131,6 +133,29 @@ impl Direction {
     /// The fate of a frame of `frame_len` bytes (Ethernet header included, FCS not) that arrives at
     /// `arrival`. An arrival before the one before it counts as simultaneous with that one.
     pub fn offer(&mut self, arrival: Nanos, frame_len: u32) -> Fate {
+        self.offer_with_ecn(arrival, frame_len, false).0
+    }
+
+    /// The same, and whether the frame is marked as congested, which only those are that are
+    /// `ecn_capable` (RFC 3168, section 5).
+    pub fn offer_with_ecn(
+        &mut self,
+        arrival: Nanos,
+        frame_len: u32,
+        ecn_capable: bool,
+    ) -> (Fate, bool) {
+        let mut is_marked = false;
+        let fate = self.decide(arrival, frame_len, ecn_capable, &mut is_marked);
+        (fate, is_marked)
+    }
+
+    fn decide(
+        &mut self,
+        arrival: Nanos,
+        frame_len: u32,
+        ecn_capable: bool,
+        is_marked: &mut bool,
+    ) -> Fate {
         let arrival = arrival.max(self.last_arrival);
         self.last_arrival = arrival;
         self.follow_schedule(arrival);
@@ -148,13 +173,23 @@ impl Direction {
             if !queue.has_room(arrival, size) {
                 return Fate::QueueDrop;
             }
-            self.marks += u64::from(self.mark.is_some_and(|mark| queue.is_beyond(mark)));
+            if self.mark.is_some_and(|mark| queue.is_beyond(mark)) {
+                self.marks += 1;
+                *is_marked = ecn_capable;
+            }
             let begin = self.server.begins(arrival);
             let full_frame = self.server.full_frame_time();
             let codel = self.codel.as_mut();
-            if codel.is_some_and(|codel| codel.drops(arrival, begin, full_frame)) {
-                queue.push(begin, size);
-                return Fate::QueueDrop;
+            match codel.map(|codel| codel.judge(arrival, begin, full_frame, ecn_capable)) {
+                None | Some(Verdict::Passes) => {}
+                Some(Verdict::Marked) => {
+                    self.marks += 1;
+                    *is_marked = true;
+                }
+                Some(Verdict::Dropped) => {
+                    queue.push(begin, size);
+                    return Fate::QueueDrop;
+                }
             }
         }
         let service = self.server.serve(arrival, size);
@@ -362,6 +397,43 @@ mod tests {
         };
         assert!(longest_wait(Aqm::DropTail) > 195 * MS);
         assert!(longest_wait(Aqm::CODEL) < 30 * MS);
+    }
+
+    #[test]
+    fn who_is_capable_is_marked() {
+        let mut config = config("12mbit", 0, "100packets");
+        config.mark = Some("3packets".parse().unwrap());
+        let mut link = direction(&config);
+        let marked: Vec<bool> = (0..8)
+            .map(|i| link.offer_with_ecn(0, 1514, i != 5).1)
+            .collect();
+        // Of ten at once the fourth finds three; the sixth is not capable.
+        assert_eq!(marked, [false, false, false, true, true, false, true, true]);
+        assert_eq!(link.marks(), 5);
+    }
+
+    #[test]
+    fn codel_marks_who_is_capable_in_place_of_dropping() {
+        let fates = |aqm: Aqm, ecn_capable: bool| {
+            let mut config = config("12mbit", 0, "1000packets");
+            config.aqm = aqm;
+            let mut link = direction(&config);
+            // 100 packets at once, and then one for each that leaves: all wait for 100 ms.
+            let arrivals = (0..100).map(|_| 0).chain((0..400).map(|ms| ms * MS));
+            let fates: Vec<(Fate, bool)> = arrivals
+                .map(|at| link.offer_with_ecn(at, 1514, ecn_capable))
+                .collect();
+            let drops = fates.iter().filter(|(fate, _)| *fate == Fate::QueueDrop);
+            let marks = fates.iter().filter(|(_, is_marked)| *is_marked);
+            let counts = (drops.count(), marks.count());
+            assert_eq!(link.marks(), counts.1 as u64);
+            counts
+        };
+        let (drops, marks) = fates(Aqm::CODEL_ECN, true);
+        assert!(drops == 0 && marks > 3, "{drops} {marks}");
+        let (drops, marks) = fates(Aqm::CODEL_ECN, false);
+        assert!(drops > 3 && marks == 0, "{drops} {marks}");
+        assert_eq!(fates(Aqm::CODEL, true), (drops, 0));
     }
 
     #[test]

@@ -229,7 +229,8 @@ ngx_quic_input(ngx_connection_t *c, ngx_quic_datagram_t *dgram)
     info.to = &dgram->to.sockaddr;
     info.to_len = dgram->to_len;
 
-    n = quiche_conn_recv(qc->conn, dgram->data, dgram->len, &info);
+    n = quiche_conn_recv_with_ecn(qc->conn, dgram->data, dgram->len, &info,
+                                  dgram->ecn);
 
     ngx_log_debug2(NGX_LOG_DEBUG_EVENT, c->log, 0,
                    "quic datagram size:%uz rc:%z", dgram->len, n);

@@ -83,6 +83,7 @@ typedef struct {
     ngx_str_t                      scheduler;            /* ends with '\0' */
     ngx_flag_t                     ack_detours;
     ngx_flag_t                     ack_frequency;
+    ngx_flag_t                     ecn;
     size_t                         send_budget;          /* of a worker, or 0 */
 
     ngx_quic_init_pt               init;

@@ -112,6 +112,7 @@ ngx_quic_transport_config(ngx_quic_conf_t *conf, ngx_log_t *log)
     quiche_config_enable_paced_sending(config, true);
     quiche_config_enable_ack_detours(config, conf->ack_detours);
     quiche_config_enable_ack_frequency(config, conf->ack_frequency);
+    quiche_config_enable_ecn(config, conf->ecn);
 
     if (quiche_config_set_cc_algorithm_name(config,
                                      (char *) conf->congestion_control.data)

@@ -160,6 +160,7 @@ typedef struct {
     socklen_t                     from_len;
     ngx_sockaddr_t                to;
     socklen_t                     to_len;
+    u_char                        ecn;         /* RFC 3168, 0 if not known */
 } ngx_quic_datagram_t;
 
 

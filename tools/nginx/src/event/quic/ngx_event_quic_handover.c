@@ -19,7 +19,7 @@
 #include <ngx_event_quic_connection.h>
 
 
-#define NGX_QUIC_HANDOVER_VERSION   2
+#define NGX_QUIC_HANDOVER_VERSION   3
 #define NGX_QUIC_HANDOVER_MAX       (4 * 1024 * 1024)  /* octets that wait */
 #define NGX_QUIC_HANDOVER_KEEP      (64 * 1024)
 #define NGX_QUIC_HANDOVER_READ      (256 * 1024)
@@ -36,6 +36,7 @@ typedef struct {
     uint32_t                      from_len;
     uint32_t                      to_len;
     uint32_t                      len;
+    uint32_t                      ecn;
     struct sockaddr_in6           from;        /* or sockaddr_in */
     struct sockaddr_in6           to;
 } ngx_quic_handover_t;
@@ -137,6 +138,7 @@ ngx_quic_pass(ngx_quic_datagram_t *dgram, uint32_t process, ngx_uint_t hops,
     head.from_len = dgram->from_len;
     head.to_len = dgram->to_len;
     head.len = dgram->len;
+    head.ecn = dgram->ecn;
     ngx_memcpy(&head.from, &dgram->from, dgram->from_len);
     ngx_memcpy(&head.to, &dgram->to, dgram->to_len);
 
@@ -522,6 +524,7 @@ ngx_quic_close_peer(ngx_quic_peer_t *peer, ngx_uint_t drop)
 
         dgram.from_len = head.from_len;
         dgram.to_len = head.to_len;
+        dgram.ecn = head.ecn;
         ngx_memcpy(&dgram.from, &head.from, head.from_len);
         ngx_memcpy(&dgram.to, &head.to, head.to_len);
 
@@ -737,6 +740,7 @@ ngx_quic_take_frames(u_char *p, u_char *last, ngx_log_t *log)
         dgram.len = head.len;
         dgram.from_len = head.from_len;
         dgram.to_len = head.to_len;
+        dgram.ecn = head.ecn;
         ngx_memcpy(&dgram.from, &head.from, head.from_len);
         ngx_memcpy(&dgram.to, &head.to, head.to_len);
 

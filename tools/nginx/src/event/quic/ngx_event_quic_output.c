@@ -27,8 +27,13 @@
 
 #define NGX_QUIC_DATAGRAM_SIZE      1500
 
+/* a segment's size, an ECN codepoint and an address */
+#define NGX_QUIC_CONTROL_SIZE                                                 \
+    (CMSG_SPACE(sizeof(uint16_t)) + CMSG_SPACE(sizeof(int))                   \
+     + CMSG_SPACE(sizeof(ngx_addrinfo_t)))
 
-/* datagrams of equal size, but for the last one, with equal addresses */
+
+/* datagrams of equal size, but for the last one, with equal addresses and ECN */
 typedef struct {
     u_char                       *data;
     size_t                        len;
@@ -38,6 +43,7 @@ typedef struct {
     socklen_t                     from_len;
     struct sockaddr_storage       to;
     socklen_t                     to_len;
+    u_char                        ecn;
 } ngx_quic_message_t;
 
 
@@ -59,7 +65,8 @@ static ngx_int_t ngx_quic_keep_messages(ngx_connection_t *c,
     ngx_quic_message_t *msgs, ngx_uint_t n);
 static ngx_int_t ngx_quic_send_pending(ngx_connection_t *c);
 static void ngx_quic_set_control(struct msghdr *msg, u_char *control,
-    struct sockaddr *from, size_t segment);
+    struct sockaddr *from, size_t segment, u_char ecn);
+static ngx_uint_t ngx_quic_is_ipv4(struct sockaddr *sa);
 static void ngx_quic_send_failed(ngx_connection_t *c, ngx_quic_message_t *m,
     ngx_err_t err);
 static ngx_err_t ngx_quic_send_segments(ngx_connection_t *c,
@@ -154,6 +161,7 @@ ngx_quic_make_messages(ngx_quic_connection_t *qc, ngx_quic_message_t *msgs,
             && m->len + n <= NGX_QUIC_MAX_MESSAGE
             && info.to_len == m->to_len
             && info.from_len == m->from_len
+            && info.ecn == m->ecn
             && ngx_memcmp(&info.to, &m->to, m->to_len) == 0
             && ngx_memcmp(&info.from, &m->from, m->from_len) == 0)
         {
@@ -175,6 +183,7 @@ ngx_quic_make_messages(ngx_quic_connection_t *qc, ngx_quic_message_t *msgs,
         m->from_len = info.from_len;
         m->to = info.to;
         m->to_len = info.to_len;
+        m->ecn = info.ecn;
 
         p += n;
 
@@ -242,8 +251,7 @@ ngx_quic_send_messages(ngx_connection_t *c, ngx_quic_message_t *msgs,
     static struct iovec    iovs[NGX_QUIC_SEND_BATCH];
     static struct mmsghdr  vec[NGX_QUIC_SEND_BATCH];
     static u_char          control[NGX_QUIC_SEND_BATCH]
-                                  [CMSG_SPACE(sizeof(uint16_t))
-                                   + CMSG_SPACE(sizeof(ngx_addrinfo_t))];
+                                  [NGX_QUIC_CONTROL_SIZE];
 
     i = 0;
 
@@ -287,7 +295,8 @@ ngx_quic_send_messages(ngx_connection_t *c, ngx_quic_message_t *msgs,
             ngx_quic_set_control(&vec[k].msg_hdr, control[k],
                                  ls->wildcard ? from : NULL,
                                  msgs[i + k].nsegments > 1
-                                     ? msgs[i + k].segment : 0);
+                                     ? msgs[i + k].segment : 0,
+                                 msgs[i + k].ecn);
         }
 
         rc = sendmmsg(ls->connection->fd, vec, batch, MSG_DONTWAIT);
@@ -416,8 +425,7 @@ ngx_quic_send_segments(ngx_connection_t *c, ngx_quic_message_t *m,
 
     static ngx_uint_t       warned;
 
-    u_char                  control[CMSG_SPACE(sizeof(uint16_t))
-                                    + CMSG_SPACE(sizeof(ngx_addrinfo_t))];
+    u_char                  control[NGX_QUIC_CONTROL_SIZE];
 
     qc = ngx_quic_get_connection(c);
     from = (struct sockaddr *) &m->from;
@@ -439,7 +447,8 @@ ngx_quic_send_segments(ngx_connection_t *c, ngx_quic_message_t *m,
         msg.msg_iov = &iov;
         msg.msg_iovlen = 1;
 
-        ngx_quic_set_control(&msg, control, ls->wildcard ? from : NULL, 0);
+        ngx_quic_set_control(&msg, control, ls->wildcard ? from : NULL, 0,
+                             m->ecn);
 
         do {
             n = sendmsg(ls->connection->fd, &msg, MSG_DONTWAIT);
@@ -473,21 +482,21 @@ ngx_quic_send_segments(ngx_connection_t *c, ngx_quic_message_t *m,
 
 static void
 ngx_quic_set_control(struct msghdr *msg, u_char *control,
-    struct sockaddr *from, size_t segment)
+    struct sockaddr *from, size_t segment, u_char ecn)
 {
+    int              tos;
     size_t           len;
     uint16_t        *valp;
     struct cmsghdr  *cmsg;
 
-    if (from == NULL && segment == 0) {
+    if (from == NULL && segment == 0 && ecn == 0) {
         return;
     }
 
     len = 0;
 
     msg->msg_control = control;
-    msg->msg_controllen = CMSG_SPACE(sizeof(uint16_t))
-                          + CMSG_SPACE(sizeof(ngx_addrinfo_t));
+    msg->msg_controllen = NGX_QUIC_CONTROL_SIZE;
 
     ngx_memzero(control, msg->msg_controllen);
 
@@ -510,11 +519,50 @@ ngx_quic_set_control(struct msghdr *msg, u_char *control,
 
 #endif
 
+    if (ecn) {
+        tos = ecn;
+
+        cmsg->cmsg_level = IPPROTO_IP;
+        cmsg->cmsg_type = IP_TOS;
+        cmsg->cmsg_len = CMSG_LEN(sizeof(int));
+
+#if (NGX_HAVE_INET6)
+        if (!ngx_quic_is_ipv4(msg->msg_name)) {
+            cmsg->cmsg_level = IPPROTO_IPV6;
+            cmsg->cmsg_type = IPV6_TCLASS;
+        }
+#endif
+
+        len += CMSG_SPACE(sizeof(int));
+
+        ngx_memcpy(CMSG_DATA(cmsg), &tos, sizeof(int));
+
+        cmsg = CMSG_NXTHDR(msg, cmsg);
+    }
+
     if (from) {
         len += ngx_set_srcaddr_cmsg(cmsg, from);
     }
 
     msg->msg_controllen = len;
+}
+
+
+/* also in the form that IPv6 sockets have it in */
+
+static ngx_uint_t
+ngx_quic_is_ipv4(struct sockaddr *sa)
+{
+#if (NGX_HAVE_INET6)
+    struct sockaddr_in6  *sin6;
+
+    if (sa->sa_family == AF_INET6) {
+        sin6 = (struct sockaddr_in6 *) sa;
+        return IN6_IS_ADDR_V4MAPPED(&sin6->sin6_addr);
+    }
+#endif
+
+    return 1;
 }
 
 
@@ -530,6 +578,7 @@ ngx_quic_send_datagram(ngx_connection_t *c, u_char *data, size_t len)
     m.len = len;
     m.segment = len;
     m.nsegments = 1;
+    m.ecn = 0;
 
     ngx_memzero(&m.from, sizeof(m.from));
     ngx_memcpy(&m.from, c->local_sockaddr, c->local_socklen);

@@ -19,11 +19,15 @@
 /* datagrams taken by one system call */
 #define NGX_QUIC_RECV_BATCH  16
 
+/* of the type of service, or the traffic class */
+#define NGX_QUIC_ECN_MASK  3
+
 /* times that, for each socket, at exit */
 #define NGX_QUIC_LAST_BATCHES  4096
 
 
-static ngx_int_t ngx_quic_local_address(ngx_listening_t *ls,
+static void ngx_quic_ask_for_ecn(ngx_listening_t *ls, ngx_log_t *log);
+static ngx_int_t ngx_quic_read_control(ngx_listening_t *ls,
     struct msghdr *msg, ngx_quic_datagram_t *dgram);
 
 
@@ -81,9 +85,49 @@ ngx_quic_init_listeners(ngx_cycle_t *cycle)
         }
 
         *lsp = &ls[i];
+
+        ngx_quic_ask_for_ecn(&ls[i], cycle->log);
     }
 
     return NGX_OK;
+}
+
+
+/* what the kernel does not tell about a datagram counts as not marked */
+
+static void
+ngx_quic_ask_for_ecn(ngx_listening_t *ls, ngx_log_t *log)
+{
+    int  on;
+
+    on = 1;
+
+    if (ls->fd == (ngx_socket_t) -1) {
+        return;
+    }
+
+#if (NGX_HAVE_INET6)
+
+    if (ls->sockaddr->sa_family == AF_INET6
+        && setsockopt(ls->fd, IPPROTO_IPV6, IPV6_RECVTCLASS, &on, sizeof(int))
+           == -1)
+    {
+        ngx_log_error(NGX_LOG_INFO, log, ngx_socket_errno,
+                      "setsockopt(IPV6_RECVTCLASS) for %V failed, ignored",
+                      &ls->addr_text);
+    }
+
+#endif
+
+    /* IPv6 sockets may get IPv4 as well */
+
+    if (setsockopt(ls->fd, IPPROTO_IP, IP_RECVTOS, &on, sizeof(int)) == -1
+        && ls->sockaddr->sa_family == AF_INET)
+    {
+        ngx_log_error(NGX_LOG_INFO, log, ngx_socket_errno,
+                      "setsockopt(IP_RECVTOS) for %V failed, ignored",
+                      &ls->addr_text);
+    }
 }
 
 
@@ -136,10 +180,9 @@ ngx_quic_recvmsg(ngx_event_t *ev)
     static struct iovec    iovs[NGX_QUIC_RECV_BATCH];
     static struct mmsghdr  msgs[NGX_QUIC_RECV_BATCH];
     static ngx_sockaddr_t  from[NGX_QUIC_RECV_BATCH];
-#if (NGX_HAVE_ADDRINFO_CMSG)
     static u_char          control[NGX_QUIC_RECV_BATCH]
-                                  [CMSG_SPACE(sizeof(ngx_addrinfo_t))];
-#endif
+                                  [CMSG_SPACE(sizeof(ngx_addrinfo_t))
+                                   + CMSG_SPACE(sizeof(int))];
 
     if (ev->timedout) {
         if (ngx_enable_accept_events((ngx_cycle_t *) ngx_cycle) != NGX_OK) {
@@ -170,12 +213,8 @@ ngx_quic_recvmsg(ngx_event_t *ev)
             msgs[i].msg_hdr.msg_iov = &iovs[i];
             msgs[i].msg_hdr.msg_iovlen = 1;
 
-#if (NGX_HAVE_ADDRINFO_CMSG)
-            if (ls->wildcard) {
-                msgs[i].msg_hdr.msg_control = control[i];
-                msgs[i].msg_hdr.msg_controllen = sizeof(control[i]);
-            }
-#endif
+            msgs[i].msg_hdr.msg_control = control[i];
+            msgs[i].msg_hdr.msg_controllen = sizeof(control[i]);
         }
 
         n = recvmmsg(lc->fd, msgs, NGX_QUIC_RECV_BATCH, MSG_DONTWAIT, NULL);
@@ -212,9 +251,7 @@ ngx_quic_recvmsg(ngx_event_t *ev)
                                      (socklen_t) sizeof(ngx_sockaddr_t));
             ngx_memcpy(&dgram.from, &from[i], dgram.from_len);
 
-            if (ngx_quic_local_address(ls, &msgs[i].msg_hdr, &dgram)
-                != NGX_OK)
-            {
+            if (ngx_quic_read_control(ls, &msgs[i].msg_hdr, &dgram) != NGX_OK) {
                 ngx_quic_status->dropped++;
                 continue;
             }
@@ -228,14 +265,18 @@ ngx_quic_recvmsg(ngx_event_t *ev)
 }
 
 
-/* the address that the datagram was sent to; not the socket's if a wildcard */
+/*
+ * What the datagram was marked with, and the address that it was sent to, which
+ * is not the socket's if that is a wildcard
+ */
 
 static ngx_int_t
-ngx_quic_local_address(ngx_listening_t *ls, struct msghdr *msg,
+ngx_quic_read_control(ngx_listening_t *ls, struct msghdr *msg,
     ngx_quic_datagram_t *dgram)
 {
-#if (NGX_HAVE_ADDRINFO_CMSG)
     struct cmsghdr  *cmsg;
+#if (NGX_HAVE_INET6)
+    int              tclass;
 #endif
 
     /* quiche knows no others, and "listen unix:... quic" would get here */
@@ -253,22 +294,33 @@ ngx_quic_local_address(ngx_listening_t *ls, struct msghdr *msg,
     dgram->to_len = ls->socklen;
     ngx_memcpy(&dgram->to, ls->sockaddr, ls->socklen);
 
-    if (!ls->wildcard) {
-        return NGX_OK;
-    }
-
-#if (NGX_HAVE_ADDRINFO_CMSG)
+    dgram->ecn = 0;
 
     for (cmsg = CMSG_FIRSTHDR(msg);
          cmsg != NULL;
          cmsg = CMSG_NXTHDR(msg, cmsg))
     {
-        if (ngx_get_srcaddr_cmsg(cmsg, &dgram->to.sockaddr) == NGX_OK) {
-            break;
+        if (cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_TOS) {
+            dgram->ecn = *CMSG_DATA(cmsg) & NGX_QUIC_ECN_MASK;
+            continue;
         }
-    }
 
+#if (NGX_HAVE_INET6)
+        if (cmsg->cmsg_level == IPPROTO_IPV6
+            && cmsg->cmsg_type == IPV6_TCLASS)
+        {
+            ngx_memcpy(&tclass, CMSG_DATA(cmsg), sizeof(int));
+            dgram->ecn = tclass & NGX_QUIC_ECN_MASK;
+            continue;
+        }
 #endif
+
+#if (NGX_HAVE_ADDRINFO_CMSG)
+        if (ls->wildcard) {
+            (void) ngx_get_srcaddr_cmsg(cmsg, &dgram->to.sockaddr);
+        }
+#endif
+    }
 
     return NGX_OK;
 }
