@@ -220,8 +220,7 @@ pub struct PathReport {
     pub rtt_ms: f64,
     /// Packets we sent that were declared lost.
     pub lost: u64,
-    /// Of what we sent over QUIC.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Of what we sent over QUIC; null over TCP.
     pub ecn: Option<EcnReport>,
     /// Share of the throughput that goes away with the path, if the path policy measured it.
     #[serde(skip_serializing_if = "Option::is_none")]
