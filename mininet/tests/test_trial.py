@@ -10,7 +10,9 @@ from mpqnet.trial import Client
 
 
 def client(name, size=None, told=False, began_s=1.0):
-    flow = experiment.Flow(name, name.split("-")[0], ("wifi", "lte"), "olia", "ecf", began_s, 20.0, size, 1, True, False, False)
+    flow = experiment.Flow(name=name, family=name.split("-")[0], paths=("wifi", "lte"), cc="olia", scheduler="ecf", start_s=began_s,
+                           stop_s=20.0, size_bytes=size, flow_control_bytes=1, hystart=True, ack_detours=False,
+                           ack_frequency=False, ecn=False)
     # 6 MB over wifi and 3 MB over lte in 8 s; 8.1 MB of it are the body, a share of 0.9.
     report = results.Get(goodput_bps=8.1e6, seconds=8.0, bytes=0, sha256="", longest_gap_ms=0.0, paths=())
     received = {"wifi": [(1.0, 0), (5.0, 4_000_000), (9.0, 6_000_000)], "lte": [(1.0, 0), (9.0, 3_000_000)]}
