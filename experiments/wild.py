@@ -13,6 +13,7 @@ import statistics
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import simulator
 from qoe import scene as scenes
@@ -32,6 +33,18 @@ class Run:
     """`delay_ms` is the mean smoothed RTT of the paths, each by the share of the data that came over it."""
     goodput_mbps: float
     delay_ms: float
+
+
+class Compared(NamedTuple):
+    """A controller on a link, medians of the seeds: its goodput and delay over the base's, and themselves."""
+    goodput: float
+    delay: float
+    goodput_mbps: float
+    delay_ms: float
+
+    @property
+    def meets(self):
+        return self.goodput >= LEAST_GOODPUT and self.delay <= MOST_DELAY
 
 
 def ways(scene):
@@ -80,20 +93,19 @@ def read(arguments, scene, seed):
 
 
 def compare(arguments):
-    """[(scene, way, {controller: ratio of goodput, of delay to the second's})], medians of seeds."""
+    """[(scene, way, {controller: Compared})], with the second controller as base."""
     rows = []
     base = arguments.ccs[1]
     for scene in map(scenes.load, arguments.scenes):
         by_seed = [read(arguments, scene, seed) for seed in arguments.seeds]
         for way, _ in ways(scene):
-            ratios = {}
+            found = {}
             for cc in arguments.ccs:
                 pairs = [(runs[way, cc], runs[way, base]) for runs in by_seed]
-                ratios[cc] = (statistics.median(ours.goodput_mbps / theirs.goodput_mbps for ours, theirs in pairs),
-                              statistics.median(ours.delay_ms / theirs.delay_ms for ours, theirs in pairs),
-                              statistics.median(ours.goodput_mbps for ours, _ in pairs),
-                              statistics.median(ours.delay_ms for ours, _ in pairs))
-            rows.append((scene.name, way, ratios))
+                found[cc] = Compared(*map(statistics.median, zip(*(
+                    (ours.goodput_mbps / theirs.goodput_mbps, ours.delay_ms / theirs.delay_ms, ours.goodput_mbps, ours.delay_ms)
+                    for ours, theirs in pairs))))
+            rows.append((scene.name, way, found))
     return rows
 
 
@@ -101,10 +113,10 @@ def table(rows, ccs):
     """Markdown: goodput in Mbit/s and delay in ms of each, and the first's over the second's."""
     lines = [f"| scene | link | {' | '.join(f'`{cc}`: Mbit/s, ms' for cc in ccs)} | goodput, ratio | delay, ratio |",
              "| --- | --- |" + " --- |" * (len(ccs) + 2)]
-    for scene, way, ratios in rows:
-        cells = [f"{ratios[cc][2]:.1f}, {ratios[cc][3]:.0f}" for cc in ccs]
-        goodput, delay = ratios[ccs[0]][:2]
-        lines.append(f"| {scene} | {way} | {' | '.join(cells)} | {goodput:.2f} | {delay:.2f} |")
+    for scene, way, found in rows:
+        cells = [f"{found[cc].goodput_mbps:.1f}, {found[cc].delay_ms:.0f}" for cc in ccs]
+        first = found[ccs[0]]
+        lines.append(f"| {scene} | {way} | {' | '.join(cells)} | {first.goodput:.2f} | {first.delay:.2f} |")
     return "\n".join(lines)
 
 
@@ -112,10 +124,12 @@ def judge(arguments):
     """Prints and writes the table; returns whether the medians meet the goals."""
     rows = compare(arguments)
     first = arguments.ccs[0]
-    goodput, delay = (statistics.median(ratios[first][i] for _, _, ratios in rows) for i in (0, 1))
-    missed = [f"{scene} {way}" for scene, way, ratios in rows if ratios[first][0] < LEAST_GOODPUT or ratios[first][1] > MOST_DELAY]
+    all_of_first = [found[first] for _, _, found in rows]
+    goodput, delay = (statistics.median(of_all) for of_all in list(zip(*all_of_first))[:2])
+    missed = [f"{scene} {way}" for scene, way, found in rows if not found[first].meets]
     result = {"controllers": arguments.ccs, "seeds": arguments.seeds, "goodput": goodput, "delay": delay, "missed": missed,
-              "rows": [{"scene": scene, "link": way, "ratios": ratios} for scene, way, ratios in rows]}
+              "rows": [{"scene": scene, "link": way, "controllers": {cc: one._asdict() for cc, one in found.items()}}
+                       for scene, way, found in rows]}
     (arguments.out / "summary.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     print(json.dumps(result, indent=2) if arguments.json else table(rows, arguments.ccs))
     if not arguments.json:

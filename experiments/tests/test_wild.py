@@ -37,7 +37,9 @@ def test_ratios_by_hand(tmp_path, capsys):
     # Ratios of goodput 1.5, 1 and 0.75, of delay 0.75, 1 and 1.5: their medians are even.
     assert wild.main(words) == 0
     found = json.loads(capsys.readouterr().out)
-    assert [row["ratios"]["a"][:2] for row in found["rows"]] == [[1.5, 0.75], [1.0, 1.0], [0.75, 1.5]]
+    of_a = [row["controllers"]["a"] for row in found["rows"]]
+    assert [(one["goodput"], one["delay"]) for one in of_a] == [(1.5, 0.75), (1.0, 1.0), (0.75, 1.5)]
+    assert (of_a[0]["goodput_mbps"], of_a[0]["delay_ms"]) == (15.0, 30.0)
     assert (found["goodput"], found["delay"], found["missed"]) == (1.0, 1.0, ["sofa both"])
     assert wild.main(words[:-1]) == 0
     assert f"| sofa | {first} | 15.0, 30 | 10.0, 40 | 1.50 | 0.75 |" in capsys.readouterr().out

@@ -396,15 +396,19 @@ impl Engine {
         self.check_probe_rtt(rules, seen);
         self.bounds.advance_delivery(seen);
         self.judge.on_round(self.rounds.started);
-        let less = match self.phase {
-            // While rates grow, what all deliver together is of before. Taken off, it left a probe 1.06 of
-            // the rate, and a group whose link was five times as fast again found that in seven seconds.
-            Phase::Up if !self.judge.shows_queue() => 0.0,
-            _ => self.orders.less,
-        };
-        self.bw = self.max_bw.get().at_most(self.bounds.bw_lo) * (1.0 - less);
+        self.bw = self.max_bw.get().at_most(self.bounds.bw_lo) * (1.0 - self.less());
         self.set_pace(rules);
         self.set_cwnd(seen);
+    }
+
+    /// What is taken off the rate for a group. While rates grow, what all deliver together is of before:
+    /// it left a probe 1.06 of the rate, and a group needed seven seconds for a link that was five times
+    /// as fast again.
+    fn less(&self) -> f64 {
+        match self.phase {
+            Phase::Up if !self.judge.shows_queue() => 0.0,
+            _ => self.orders.less,
+        }
     }
 
     /// Packets that leave from now on until all that is in flight is delivered say nothing.

@@ -947,3 +947,23 @@ fn a_path_that_joins_a_group_keeps_its_part() {
         close(engine.bounds.inflight_lo, 40e3);
     }
 }
+
+#[test]
+fn a_probe_that_meets_no_queue_has_the_whole_rate() {
+    for (phase, queue_ms, less) in [
+        (Phase::Up, 0, 0.0),
+        (Phase::Up, 30, 0.1),
+        (Phase::Cruise, 0, 0.1),
+        (Phase::Cruise, 30, 0.1),
+    ] {
+        let mut engine = Engine {
+            phase,
+            ..Engine::default()
+        };
+        engine.orders.less = 0.1;
+        let mut seen = testing::seen(Instant::now());
+        seen.rtt = Some(RTT.as_secs_f64() + f64::from(queue_ms) * 1e-3);
+        engine.judge.on_ack(&seen, RTT.as_secs_f64(), false);
+        assert_eq!(engine.less(), less, "{phase:?}, {queue_ms} ms");
+    }
+}

@@ -115,6 +115,22 @@ fn starts_beside_others() {
     hold("start-beside");
 }
 
+/// Delays of paths that probe together move together wherever their queues are.
+#[test]
+fn a_group_parts_where_its_bottleneck_has_moved() {
+    hold_in("sbd", "moves");
+}
+
+#[test]
+fn a_group_alone() {
+    hold_in("sbd", "alone");
+}
+
+#[test]
+fn idle_paths_are_not_taken_for_slow_ones() {
+    hold_in("sbd", "idle");
+}
+
 #[test]
 fn benefits_at_points_of_the_grid() {
     hold("grid-");

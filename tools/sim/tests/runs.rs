@@ -124,6 +124,30 @@ fn requests_take_a_round_trip_and_their_bytes() {
     assert_eq!(outcome.metrics["flow.f.completed"], 10.0);
     let seconds = outcome.metrics["flow.f.completion_s"];
     assert!((0.1..0.102).contains(&seconds), "{seconds} s");
+    assert_eq!(outcome.metrics["flow.f.completion_last_s"], seconds);
+}
+
+#[test]
+fn the_last_response_may_be_of_another_size() {
+    let outcome = run(
+        r#"
+        duration = "60 s"
+        [[link]]
+        name = "l"
+        rate = "100 Mbit/s"
+        rtt = "100 ms"
+        [[flow]]
+        name = "f"
+        paths = ["l"]
+        requests = { response = "1000 bytes", pause = "500 ms", count = 10, last = "10 MB" }"#,
+        1,
+    );
+    assert_eq!(outcome.metrics["flow.f.completed"], 10.0);
+    assert_eq!(outcome.metrics["flow.f.delivered_bytes"], 9e3 + 1e7);
+    assert!(outcome.metrics["flow.f.completion_s"] < 0.102);
+    // 10 MB need 0.8 s of the link.
+    let seconds = outcome.metrics["flow.f.completion_last_s"];
+    assert!((0.9..2.5).contains(&seconds), "{seconds} s");
 }
 
 #[test]

@@ -23,6 +23,9 @@ Examples:
   mpq-wire --a veth0 --b veth1 --delay 25ms --queue 500ms --rate 20mbit --seed 7 \\
       --a-to-b 'rate=5mbit' --b-to-a 'loss=gilbert:p=0.25%,r=50%'
 
+  # A queue that marks what finds 5 ms of it, where senders are capable of ECN
+  mpq-wire --a veth0 --b veth1 --rate 20mbit --delay 20ms --queue 4bdp --mark 5ms
+
   # Silent from second 2 to second 12
   mpq-wire --a veth0 --b veth1 --rate 12mbit --delay 10ms --schedule 'down@2s,up@12s'
 
