@@ -94,12 +94,14 @@ struct Pair {
     watches: [Option<Watch>; 2],
     last: Option<bool>,
     shared: bool,
+    /// Either verdict was believed.
+    decided: bool,
 }
 
 impl Pair {
     fn conclude(&mut self, verdict: bool) {
         if self.last == Some(verdict) {
-            self.shared = verdict;
+            (self.shared, self.decided) = (verdict, true);
         }
         self.last = Some(verdict);
     }
@@ -162,6 +164,7 @@ impl Bottlenecks {
                     watches: [None; 2],
                     last: None,
                     shared: false,
+                    decided: false,
                 });
             }
         }
@@ -183,6 +186,14 @@ impl Bottlenecks {
     /// Whether two paths are believed to share a bottleneck.
     pub fn same_set(&self, a: PathId, b: PathId) -> bool {
         self.sets.get(a).is_some() && self.sets.get(a) == self.sets.get(b)
+    }
+
+    /// The set of a path, by the least ID of its paths, if there is a verdict on whether it shares
+    /// with any other.
+    pub fn verdict(&self, id: PathId) -> Option<PathId> {
+        let mut of_path = self.pairs.iter().filter(|pair| pair.paths.contains(&id));
+        let known = of_path.any(|pair| pair.decided);
+        self.sets.get(id).copied().filter(|_| known)
     }
 
     /// The connected components of the shared pairs.
@@ -340,12 +351,14 @@ mod tests {
     fn two_decreases_within_a_round_trip_twice() {
         let mut bench = Bench::new(2);
         for expected in [false, true] {
+            assert_eq!(bench.bottlenecks.verdict(PathId(1)), None);
             bench.signal(0, MD);
             bench.now += 40 * MS;
             bench.signal(1, MD);
             assert_eq!(bench.shared(0, 1), expected);
             bench.now += 500 * MS;
         }
+        assert_eq!(bench.bottlenecks.verdict(PathId(1)), Some(PathId(0)));
         // Decreases far apart, with steady queues: twice "not shared" decouples.
         for expected in [true, false] {
             bench.settle(1, 0.1);

@@ -446,6 +446,10 @@ impl Controller for DcLedbat {
         reno::half(own.path)
     }
 
+    fn bottleneck(&self, id: PathId) -> Option<PathId> {
+        self.bottlenecks.verdict(id)
+    }
+
     fn trace(&self, _paths: &Registry, path: &PathState, flow: &Flow, trace: &mut Trace) {
         let own = Member::new(path);
         let alpha_s = match (flow.coupling.others, own) {

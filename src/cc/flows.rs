@@ -144,6 +144,8 @@ pub trait AnyController: fmt::Debug + Send + Sync {
     fn undo(&mut self, id: PathId);
     /// [`Controller::on_underused`].
     fn on_underused(&mut self, now: Instant, paths: &Registry, id: PathId);
+    /// [`Controller::bottleneck`].
+    fn bottleneck(&self, id: PathId) -> Option<PathId>;
     /// [`Controller::trace`].
     fn trace(&self, paths: &Registry, id: PathId, trace: &mut Trace);
 }
@@ -223,6 +225,10 @@ impl<C: Controller> AnyController for Flows<C> {
 
     fn reads_one_way_delay(&self) -> bool {
         self.controller.reads_one_way_delay()
+    }
+
+    fn bottleneck(&self, id: PathId) -> Option<PathId> {
+        self.controller.bottleneck(id)
     }
 
     fn is_model(&self) -> bool {

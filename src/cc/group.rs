@@ -429,6 +429,12 @@ impl Group {
         Some(trace)
     }
 
+    /// The bottleneck of path `id`, named by the least ID of the paths that are believed to pass
+    /// it; `None` while nothing is known, of a path alone, and if the controller does not look.
+    pub fn bottleneck(&self, id: PathId) -> Option<PathId> {
+        self.controller.bottleneck(id)
+    }
+
     /// The path's largest datagram changed, and the registry has the new size.
     pub fn on_mss_changed(&mut self, paths: &mut Registry, id: PathId, initial_window_bytes: u64) {
         let Some(mss_bytes) = paths.get(id).map(|path| path.mss_bytes) else {

@@ -372,6 +372,12 @@ pub trait Controller: fmt::Debug + Send + Sync {
     /// An ACK arrived while the window was not what limited the sender, so nothing may grow.
     fn on_underused(&mut self, _own: Own<Self::Flow>) {}
 
+    /// The bottleneck of a path, named by the least ID of the paths that are believed to pass it;
+    /// `None` while nothing is known, or by a controller that does not look.
+    fn bottleneck(&self, _id: PathId) -> Option<PathId> {
+        None
+    }
+
     /// Shows the values that decide on `path`, by the source's symbols: always the same names.
     fn trace(&self, _paths: &Registry, _path: &PathState, _flow: &Self::Flow, _trace: &mut Trace) {}
 }

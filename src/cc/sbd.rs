@@ -219,6 +219,17 @@ impl Detector {
         self.groups.get(id).copied().unwrap_or(id)
     }
 
+    /// The same, if there is a verdict on whether the path shares with any other.
+    pub fn verdict(&self, id: PathId) -> Option<PathId> {
+        let of_path = |pair: &&Pair| pair.paths.contains(&id);
+        let known = match self.mode {
+            Mode::Auto => self.pairs.iter().filter(of_path).any(|pair| pair.decided),
+            Mode::All => self.group_paths(id) > 1,
+            Mode::None => false,
+        };
+        known.then(|| self.group(id))
+    }
+
     /// How many paths are in the group of `id`, itself among them.
     pub fn group_paths(&self, id: PathId) -> usize {
         let others = self.groups.iter().map(|(other, _)| other);

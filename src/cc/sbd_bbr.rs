@@ -494,6 +494,10 @@ impl Controller for SbdBbr {
         own.path.cwnd_bytes as f64
     }
 
+    fn bottleneck(&self, id: PathId) -> Option<PathId> {
+        self.detector.verdict(id)
+    }
+
     fn trace(&self, _paths: &Registry, path: &PathState, flow: &Flow, trace: &mut Trace) {
         flow.engine.show(self.rules.noise(), trace);
         trace.push("set_paths", self.detector.group_paths(path.id) as f64);

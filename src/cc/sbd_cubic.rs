@@ -277,6 +277,10 @@ impl Controller for SbdCubic {
         own.flow.cubic.on_underused(own.now);
     }
 
+    fn bottleneck(&self, id: PathId) -> Option<PathId> {
+        self.detector.verdict(id)
+    }
+
     fn trace(&self, _paths: &Registry, path: &PathState, flow: &Flow, trace: &mut Trace) {
         let delta = flow.gains.cubic;
         trace.push("delta", delta);

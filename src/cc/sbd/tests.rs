@@ -89,9 +89,11 @@ fn one_queue_is_known_after_two_windows() {
     // A window is 0.96 s, of which the first has 11 bins of 20 ms that nothing is known of.
     bench.run(1.9, &[0, 0], steady);
     assert!(!bench.shared(0, 1));
+    assert_eq!(bench.detector.verdict(PathId(1)), None);
     bench.run(0.2, &[0, 0], steady);
     assert!(bench.shared(0, 1));
     assert_eq!(bench.detector.group(PathId(1)), PathId(0));
+    assert_eq!(bench.detector.verdict(PathId(1)), Some(PathId(0)));
     assert_eq!(bench.detector.group_paths(PathId(1)), 2);
     assert!(!bench.detector.is_open(PathId(0), PathId(1)));
 }
@@ -202,6 +204,8 @@ fn a_path_that_starts_over_stays_in_its_group_and_one_that_comes_back_later_does
 fn words_for_all_and_none() {
     for (word, shared) in [("detect=all", true), ("detect=none", false)] {
         let mut bench = Bench::new(word, 0, 3);
+        let verdict = shared.then_some(PathId(0));
+        assert_eq!(bench.detector.verdict(PathId(2)), verdict);
         bench.run(3.0, &[0, 1, 1], steady);
         assert_eq!((bench.shared(0, 1), bench.shared(1, 2)), (shared, shared));
         assert!(!bench.detector.is_open(PathId(0), PathId(1)));

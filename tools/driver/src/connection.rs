@@ -49,6 +49,8 @@ pub struct PathSnapshot {
     pub is_validated: bool,
     /// What the failure detector believes.
     pub health: quiche::PathHealth,
+    /// The least path ID of those that share the bottleneck of what we send, if that is known.
+    pub bottleneck: Option<u64>,
     /// Whether what we send is marked as capable of ECN.
     pub ecn: quiche::EcnState,
     /// Packets we sent that were marked as congested.
@@ -166,6 +168,7 @@ impl Conn {
                     .is_path_validated(stats.local_addr, stats.peer_addr)
                     .unwrap_or(false),
                 health: stats.health,
+                bottleneck: stats.bottleneck,
                 ecn: stats.ecn_state,
                 congested: stats.ecn_ce_count,
                 status: stats.status,

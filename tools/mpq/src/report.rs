@@ -222,6 +222,9 @@ pub struct PathReport {
     pub lost: u64,
     /// Of what we sent over QUIC; null over TCP.
     pub ecn: Option<EcnReport>,
+    /// The least path ID of those that share the bottleneck of what we send, its own if it shares it
+    /// with none; null while that is not known, as when the other end sends what there is.
+    pub bottleneck: Option<u64>,
     /// Share of the throughput that goes away with the path, if the path policy measured it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub impact: Option<f64>,

@@ -1,6 +1,7 @@
 """Several paths of one connection."""
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -98,6 +99,7 @@ def test_status(nginx, mpq):
     path, = mine["paths"]
     assert path["local"] == f"127.0.0.1:{nginx.port}"
     assert path["health"] == "healthy" and path["sent_bytes"] > 0
+    assert path["bottleneck"] is None
 
     metrics = dict(line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#")
     assert metrics['nginx_quic_accepted_total{worker="0"}'] == "2"
@@ -114,6 +116,21 @@ def test_status_shows_all_parameters(make_nginx):
             return json.loads((await client.request("/status")).body)
     mine, = h3.run(conversation())["connections"]
     assert mine["congestion_control"] == controller
+
+
+@pytest.mark.parametrize(("detect", "bottlenecks"), [("all", {0: 0, 1: 0}), ("none", {0: None, 1: None})])
+def test_status_shows_who_shares_a_bottleneck(make_nginx, mpq, detect, bottlenecks):
+    nginx = make_nginx(server=f"quic_multipath on; quic_congestion_control sbd-bbr:detect={detect};")
+    seen = []
+    with Relay(nginx.port) as relay, ThreadPoolExecutor(1) as pool:
+        # Some three seconds: the table is written once in one.
+        download = pool.submit(mpq.get, relay.url("8m.bin"), paths=("127.0.0.1", "127.0.0.3"))
+        while not download.done():
+            connections = json.loads(h3.fetch(nginx.port, "/status").body)["connections"]
+            seen += [{path["id"]: path["bottleneck"] for path in connection["paths"]} for connection in connections]
+            time.sleep(0.05)
+    download.result()
+    assert bottlenecks in seen, seen
 
 
 @pytest.mark.parametrize("listen", [

@@ -209,6 +209,7 @@ impl<'a> OverTcp<'a> {
                         rtt: flow.rtt,
                         lost: flow.resent,
                         ecn: None,
+                        bottleneck: None,
                         impact: None,
                     },
                 );

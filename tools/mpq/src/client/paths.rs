@@ -31,6 +31,8 @@ pub struct PathSample {
     pub lost: u64,
     /// See [`PathReport::ecn`].
     pub ecn: Option<EcnReport>,
+    /// See [`PathReport::bottleneck`].
+    pub bottleneck: Option<u64>,
     /// See [`PathReport::impact`].
     pub impact: Option<f64>,
 }
@@ -90,6 +92,7 @@ impl PathLog {
                         rtt: path.rtt,
                         lost: path.lost,
                         ecn: Some(EcnReport::new(path.ecn, path.congested)),
+                        bottleneck: path.bottleneck,
                         impact: known.map(|(.., omega)| *omega),
                     },
                 );
@@ -109,6 +112,7 @@ impl PathLog {
             rtt_ms: 0.0,
             lost: 0,
             ecn: None,
+            bottleneck: None,
             impact: None,
             samples: Vec::new(),
         });
@@ -119,6 +123,7 @@ impl PathLog {
         report.rtt_ms = seen.rtt.as_secs_f64() * 1e3;
         report.lost = seen.lost;
         report.ecn = seen.ecn;
+        report.bottleneck = seen.bottleneck;
         report.impact = seen.impact;
         report.samples.push((now_ms, self.what.bytes(report)));
     }

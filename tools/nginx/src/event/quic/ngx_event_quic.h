@@ -211,6 +211,7 @@ typedef struct {
     uint64_t                       lost;         /* octets */
     uint64_t                       rtt;          /* microseconds */
     uint64_t                       window;       /* octets */
+    uint64_t                       bottleneck;   /* least ID, or UINT64_MAX */
     uint32_t                       status;       /* NGX_QUIC_STATUS_... */
     uint32_t                       our_status;   /* the same, by quic_path */
     uint32_t                       health;       /* NGX_QUIC_HEALTH_... */

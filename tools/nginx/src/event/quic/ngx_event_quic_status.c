@@ -523,6 +523,7 @@ ngx_quic_get_paths(ngx_connection_t *c, ngx_quic_path_info_t *paths,
         path->lost = stats.lost_bytes;
         path->rtt = stats.rtt / 1000;
         path->window = stats.cwnd;
+        path->bottleneck = stats.bottleneck;
         path->status = (stats.peer_status == QUICHE_PATH_STATUS_BACKUP)
                        ? NGX_QUIC_STATUS_BACKUP : NGX_QUIC_STATUS_AVAILABLE;
         path->our_status = (stats.status == QUICHE_PATH_STATUS_BACKUP)

@@ -627,12 +627,17 @@ ngx_http_quic_json_connection(u_char *p, u_char *last, ngx_quic_status_t *st,
                          "\"rtt_us\": %uL, \"window_bytes\": %uL, "
                          "\"sent_bytes\": %uL, \"received_bytes\": %uL, "
                          "\"lost_bytes\": %uL, \"status\": \"%s\", "
-                         "\"our_status\": \"%s\", \"health\": \"%s\"}",
+                         "\"our_status\": \"%s\", \"health\": \"%s\", "
+                         "\"bottleneck\": ",
                          i ? ", " : "", path->id, path->local, path->peer,
                          path->rtt, path->window, path->sent, path->received,
                          path->lost, statuses[path->status & 1],
                          statuses[path->our_status & 1],
                          healths[path->health & 3]);
+
+        p = (path->bottleneck == UINT64_MAX)
+            ? ngx_slprintf(p, last, "null}")
+            : ngx_slprintf(p, last, "%uL}", path->bottleneck);
     }
 
     return ngx_slprintf(p, last, "]}");
