@@ -19,6 +19,7 @@ RTTS_MS = (10, 80)
 MOST_RATIO = 5
 QUEUES_BDP = (0.5, 1, 2, 4)
 CODEL_SHARE = 0.25
+FAIR_SHARE = 0.15          # of the links of their own: queues by flow
 JITTERS_MS = (0, 0, 0, 1, 3, 10)
 RIVALS = ("reno", "uncoupled-cubic", "bbr2_gcongestion")
 
@@ -30,8 +31,10 @@ KINDS = {
     "twin rivals": False,      # two equal links, on each a Reno of the same RTT
     "in step": False,          # two equal links, the same bursts on both at the same time
     "wide core": False,        # a bottleneck each, and a common link with room for both
+    "fair core": False,        # one core with queues by flow, any cross traffic in it: neither path waits for the other
 }
-IMPOSTORS = ("twins", "twin rivals", "in step", "wide core")
+IMPOSTORS = ("twins", "twin rivals", "in step", "wide core", "fair core")
+_IN_TURN = IMPOSTORS[:4]
 
 
 @dataclass(frozen=True)
@@ -47,10 +50,13 @@ class Topology:
 
 
 def kind_of(number):
-    """Every second one shares; of the others every second one is an impostor, of each sort in turn."""
+    """Every second one shares; of the others every second one is an impostor, of each sort but the last in turn. That one
+    came later, and has every fourth place of the rest, so that all others are as they were drawn before."""
     if number % 2 == 0:
         return "shared"
-    return "disjoint" if number % 4 == 1 else IMPOSTORS[number // 4 % len(IMPOSTORS)]
+    if number % 4 == 3:
+        return _IN_TURN[number // 4 % len(_IN_TURN)]
+    return "fair core" if number % 16 == 13 else "disjoint"
 
 
 def _log_uniform(draws, low, high):
@@ -60,8 +66,9 @@ def _log_uniform(draws, low, high):
 class _Drawn:
     """What a topology consists of, as it is drawn."""
 
-    def __init__(self, draws):
+    def __init__(self, draws, fair_draws):
         self.draws = draws
+        self.fair_draws = fair_draws  # apart: what came later moves no other draw
         self.lines = []
 
     def rate(self):
@@ -81,6 +88,13 @@ class _Drawn:
         if self.draws.random() < CODEL_SHARE:
             lines.append('aqm = "codel"')
         return lines
+
+    def fair(self, queue):
+        """The same queue, by flow."""
+        return [queue[0], 'aqm = "fq-codel"']
+
+    def perhaps_fair(self, queue):
+        return self.fair(queue) if self.fair_draws.random() < FAIR_SHARE else queue
 
     def jitter(self):
         jitter = self.draws.choice(JITTERS_MS)
@@ -109,12 +123,13 @@ class _Drawn:
             self.flow(f"{name}{i}", path, self.draws.choice(RIVALS), more)
 
 
-def _shared(drawn):
+def _shared(drawn, fair=False):
     rate, (a, b) = drawn.rate(), drawn.rtts()
     core = round(min(a, b) * drawn.draws.uniform(0.1, 0.9), 1)
     drawn.link("left", a - core, more=drawn.jitter())
     drawn.link("right", b - core, more=drawn.jitter())
-    drawn.link("core", core, rate, drawn.queue(round((a + b) / 2, 1)))
+    queue = drawn.queue(round((a + b) / 2, 1))
+    drawn.link("core", core, rate, drawn.fair(queue) if fair else queue)
     drawn.path("a", ["left", "core"])
     drawn.path("b", ["right", "core"])
     drawn.link("side", drawn.draws.uniform(0, 30))
@@ -122,10 +137,10 @@ def _shared(drawn):
     drawn.rivals("rival", "rivals", rate)
 
 
-def _disjoint(drawn, core=()):
+def _disjoint(drawn, core=(), queued=lambda queue: queue):
     (a, b), rates = drawn.rtts(), (drawn.rate(), drawn.rate())
     for name, rtt, rate in zip("ab", (a, b), rates, strict=True):
-        drawn.link(f"link-{name}", rtt, rate, drawn.queue(rtt) + drawn.jitter())
+        drawn.link(f"link-{name}", rtt, rate, queued(drawn.queue(rtt)) + drawn.jitter())
         drawn.path(name, [f"link-{name}", *core])
         drawn.rivals(f"rival-{name}", name, rate)
     return sum(rates)
@@ -152,12 +167,14 @@ def _wide_core(drawn):
 def draw(seed, number):
     """Topology `number` of the seed."""
     draws = random.Random(f"{seed}/{number}")
-    drawn, kind = _Drawn(draws), kind_of(number)
+    drawn, kind = _Drawn(draws, random.Random(f"{seed}/{number}/fair")), kind_of(number)
     match kind:
         case "shared":
             _shared(drawn)
         case "disjoint":
-            _disjoint(drawn)
+            _disjoint(drawn, queued=drawn.perhaps_fair)
+        case "fair core":
+            _shared(drawn, fair=True)
         case "wide core":
             _wide_core(drawn)
         case "twins":

@@ -98,7 +98,7 @@ def meets(judged):
 def table(by_cc):
     """As Markdown."""
     lines = ["| controller | shared, not known at 10 s | disjoint, joined at 10 s | ever joined | decided after, median | 90 % "
-             "| wrong: twins | twin rivals | in step | wide core |", "| --- " * 10 + "|"]
+             "| wrong: " + " | ".join(topologies.IMPOSTORS) + " |", "| --- " * (6 + len(topologies.IMPOSTORS)) + "|"]
     for cc, judged in by_cc.items():
         kinds = judged["wrong_by_kind"]
         cells = [f"`{cc}`", _percent(judged["false_disjoint"]), _percent(judged["false_shared"]),

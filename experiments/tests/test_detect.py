@@ -1,4 +1,5 @@
 import csv
+import hashlib
 import json
 import tomllib
 from collections import Counter
@@ -14,10 +15,41 @@ def test_topologies_are_repeatable_and_of_every_kind():
     assert drawn == [topologies.draw(3, number) for number in range(64)]
     assert drawn[0] != topologies.draw(4, 0)
     kinds = Counter(topology.kind for topology in drawn)
-    assert kinds == {"shared": 32, "disjoint": 16, "twins": 4, "twin rivals": 4, "in step": 4, "wide core": 4}
+    assert kinds == {"shared": 32, "disjoint": 12, "twins": 4, "twin rivals": 4, "in step": 4, "wide core": 4, "fair core": 4}
+    assert set(kinds) == set(topologies.KINDS)
 
 
-def test_a_path_is_on_the_core_only_where_it_is_shared_or_wide():
+def fair_links(topology):
+    data = tomllib.loads(topologies.scenario(topology, ["sbd-bbr"]))
+    return {link["name"] for link in data["link"] if link.get("aqm") == "fq-codel"}
+
+
+def test_queues_by_flow_are_in_fair_cores_and_now_and_then_where_nothing_is_shared():
+    of = {kind: [] for kind in topologies.KINDS}
+    for number in range(240):
+        topology = topologies.draw(2, number)
+        of[topology.kind].append(fair_links(topology))
+    assert all(links == {"core"} for links in of.pop("fair core"))
+    links = of.pop("disjoint")
+    count = sum(map(len, links))
+    # 90 links, of 45: 13.5 expected, 99 % interval 2.576 * sqrt(n p (1 - p)) = 8.7.
+    assert len(links) == 45 and 5 <= count <= 22
+    assert not any(any(links) for links in of.values())
+
+
+def test_topologies_that_were_there_before_queues_by_flow_are_as_they_were():
+    """What is measured of a seed stays comparable. The hashes are of the texts drawn before there were such queues."""
+    def digest(numbers):
+        texts = "\n".join(topologies.draw(1, number).text for number in numbers)
+        return hashlib.sha256(texts.encode()).hexdigest()[:16]
+
+    assert digest(range(0, 64, 2)) == "54fefccd610c66e7"
+    assert digest(range(3, 64, 4)) == "286de6580936038b"
+    plain = [number for number in range(1, 64, 4) if number % 16 != 13 and not fair_links(topologies.draw(1, number))]
+    assert len(plain) == 7 and digest(plain) == "a2a280a487559acf"
+
+
+def test_a_path_is_on_the_core_only_where_it_is_shared_wide_or_fair():
     for number in range(48):
         topology = topologies.draw(1, number)
         data = tomllib.loads(topologies.scenario(topology, ["sbd-bbr", "sbd-cubic"]))
@@ -25,10 +57,10 @@ def test_a_path_is_on_the_core_only_where_it_is_shared_or_wide():
         rates = {link["name"]: float(link["rate"].split()[0]) for link in data["link"] if "rate" in link}
         ways = {path["name"]: path["links"] for path in data["path"] if path["name"] in "ab"}
         both = set(ways["a"]) & set(ways["b"])
-        assert both == ({"core"} if topology.kind in ("shared", "wide core") else set())
+        assert both == ({"core"} if topology.kind in ("shared", "wide core", "fair core") else set())
         if topology.kind == "wide core":
             assert rates["core"] > rates["link-a"] + rates["link-b"]
-        if topology.kind == "shared":
+        if topology.kind in ("shared", "fair core"):
             assert list(rates) == ["core"]
 
 
@@ -68,7 +100,10 @@ def test_errors_and_times():
     assert judged["wrong_by_kind"]["in step"] == 1.0 and judged["wrong_by_kind"]["twins"] == 0.0
     assert not verdicts.meets(judged)
     assert verdicts.meets(verdicts.judge(shared[:3] + disjoint[:1]))
-    assert "| `x` | 25.0 % | 50.0 % |" in verdicts.table({"x": judged})
+    table = verdicts.table({"x": judged}).splitlines()
+    assert table[2].startswith("| `x` | 25.0 % | 50.0 % |")
+    assert table[0].endswith("| wrong: twins | twin rivals | in step | wide core | fair core |")
+    assert len({line.count("|") for line in table}) == 1
     assert verdicts.figure({"x": judged}, "words").count("<polyline") == 1
 
 

@@ -66,6 +66,14 @@ impl ClientAddress {
         on_path(connection, self.ip, 2 * path + 1, self.port)
     }
 
+    /// What tells a connection's flow on one path from all others, as the addresses and ports do on a link.
+    pub fn flow(self, connection: usize, path: usize) -> u64 {
+        (connection as u64) << 32
+            | (path as u64) << 24
+            | u64::from(self.ip) << 16
+            | u64::from(self.port)
+    }
+
     /// The one after this at a NAT that forgot its mapping.
     pub fn next_port(self) -> ClientAddress {
         ClientAddress {

@@ -7,6 +7,7 @@ use mpq_wire::model;
 use mpq_wire::model::Change;
 use mpq_wire::model::Direction;
 use mpq_wire::model::DirectionConfig;
+use mpq_wire::model::FairDirection;
 use mpq_wire::model::Fate;
 use mpq_wire::model::Generator;
 use mpq_wire::model::Nanos;
@@ -107,12 +108,67 @@ pub struct LinkCounters {
     pub marks: u64,
 }
 
+impl LinkCounters {
+    /// Counts a packet's fate; returns when it comes out, if it does.
+    fn count(&mut self, fate: Fate, ip_bytes: u64) -> Option<Nanos> {
+        match fate {
+            Fate::Deliver { due, .. } => {
+                self.delivered_bytes += ip_bytes;
+                Some(due)
+            }
+            Fate::QueueDrop => {
+                self.queue_drops += 1;
+                None
+            }
+            Fate::Lost { .. } | Fate::Down | Fate::TooLong => {
+                self.losses += 1;
+                None
+            }
+        }
+    }
+}
+
+/// How a direction of a link serves packets.
+enum Model {
+    /// In the order of their arrivals: the fate of each is known then.
+    Single(Direction),
+    /// By flow, held by their slots.
+    Fair(FairDirection<Held>),
+}
+
+/// A packet in a queue by flow.
+#[derive(Clone, Copy)]
+struct Held {
+    slot: u32,
+    ip_bytes: u64,
+}
+
+/// What a link says of a packet that arrives.
+pub enum Offered {
+    /// It comes out then.
+    Due(Nanos),
+    /// It never comes out.
+    Gone,
+    /// It waits in the queue of its flow, unless [`LinkDirection::next_decided`] says otherwise. With a
+    /// time: the link was idle, and its next [`LinkDirection::turn`] is then.
+    Waits(Option<Nanos>),
+}
+
+/// What became of a packet that waited.
+pub struct Decided {
+    pub slot: u32,
+    /// When it comes out; `None`: never.
+    pub due: Option<Nanos>,
+    /// Whether congestion is to be marked.
+    pub is_marked: bool,
+}
+
 /// One direction of a link.
 pub struct LinkDirection {
     pub name: String,
     pub way: Way,
     pub counters: LinkCounters,
-    model: Direction,
+    model: Model,
     config: DirectionConfig,
     /// The share of packets that arrive twice.
     duplicate: f64,
@@ -120,29 +176,54 @@ pub struct LinkDirection {
 }
 
 impl LinkDirection {
-    /// When a packet of `ip_bytes` that arrives at `now` comes out; `None`: never. If congestion is
-    /// to be marked, `ecn` says so then.
-    pub fn offer(&mut self, now: Nanos, ip_bytes: u64, ecn: &mut EcnCodepoint) -> Option<Nanos> {
+    /// A packet of `flow` of `ip_bytes`, held in `slot`, arrives at `now`. If congestion is to be marked
+    /// at once, `ecn` says so then.
+    pub fn offer(
+        &mut self,
+        now: Nanos,
+        flow: u64,
+        ip_bytes: u64,
+        slot: u32,
+        ecn: &mut EcnCodepoint,
+    ) -> Offered {
         let frame_len = ip_bytes as u32 + ETHERNET_HEADER;
         let is_capable = *ecn != EcnCodepoint::NotEct;
-        let (fate, is_marked) = self.model.offer_with_ecn(now, frame_len, is_capable);
+        let model = match &mut self.model {
+            Model::Single(model) => model,
+            Model::Fair(model) => {
+                let held = Held { slot, ip_bytes };
+                return Offered::Waits(model.offer(now, flow, frame_len, is_capable, held));
+            }
+        };
+        let (fate, is_marked) = model.offer_with_ecn(now, frame_len, is_capable);
         if is_marked {
             *ecn = EcnCodepoint::Ce;
         }
-        match fate {
-            Fate::Deliver { due, .. } => {
-                self.counters.delivered_bytes += ip_bytes;
-                Some(due)
-            }
-            Fate::QueueDrop => {
-                self.counters.queue_drops += 1;
-                None
-            }
-            Fate::Lost { .. } | Fate::Down | Fate::TooLong => {
-                self.counters.losses += 1;
-                None
-            }
+        self.counters
+            .count(fate, ip_bytes)
+            .map_or(Offered::Gone, Offered::Due)
+    }
+
+    /// The turn of a link with queues by flow that was announced for `now`. Returns when the next one is.
+    pub fn turn(&mut self, now: Nanos) -> Option<Nanos> {
+        match &mut self.model {
+            Model::Single(_) => None,
+            Model::Fair(model) => model.turn(now),
         }
+    }
+
+    /// The next packet of a queue by flow whose fate is decided.
+    pub fn next_decided(&mut self) -> Option<Decided> {
+        let Model::Fair(model) = &mut self.model else {
+            return None;
+        };
+        let decided = model.next_decided()?;
+        let Held { slot, ip_bytes } = decided.item;
+        Some(Decided {
+            slot,
+            due: self.counters.count(decided.fate, ip_bytes),
+            is_marked: decided.is_marked,
+        })
     }
 
     /// Whether the packet that was just let through arrives twice.
@@ -152,11 +233,15 @@ impl LinkDirection {
 
     /// The counters at `now`, and the bytes that wait.
     pub fn state(&self, now: Nanos) -> (LinkCounters, u64) {
+        let (marks, queued_bytes) = match &self.model {
+            Model::Single(model) => (model.marks(), model.queued_bytes(now)),
+            Model::Fair(model) => (model.marks(), model.queued_bytes(now)),
+        };
         let counters = LinkCounters {
-            marks: self.model.marks(),
+            marks,
             ..self.counters
         };
-        (counters, self.model.queued_bytes(now))
+        (counters, queued_bytes)
     }
 
     /// The IP bytes that the link can carry from `from` to `to`; `None` without a limit.
@@ -254,7 +339,10 @@ impl Network {
                     name: link.name.clone(),
                     way,
                     counters: LinkCounters::default(),
-                    model: Direction::new(&config, link.round_trip(), &seeds),
+                    model: match link.direction(way).is_fair() {
+                        true => Model::Fair(FairDirection::new(&config, link.round_trip(), &seeds)),
+                        false => Model::Single(Direction::new(&config, link.round_trip(), &seeds)),
+                    },
                     config,
                     duplicate: link
                         .direction(way)
@@ -304,8 +392,8 @@ fn config(link: &Link, way: Way, folder: &FilePath) -> Result<DirectionConfig, S
         queue: own.queue.map(|queue| queue.value).unwrap_or_default(),
         aqm: match own.aqm.unwrap_or_default() {
             Aqm::Droptail => model::Aqm::DropTail,
-            Aqm::Codel => model::Aqm::CODEL,
-            Aqm::CodelEcn => model::Aqm::CODEL_ECN,
+            Aqm::Codel | Aqm::FqCodel => model::Aqm::CODEL,
+            Aqm::CodelEcn | Aqm::FqCodelEcn => model::Aqm::CODEL_ECN,
         },
         mark: own.ecn.map(|ecn| ecn.value),
         loss: own.loss.map(|loss| loss.value).unwrap_or_default(),

@@ -113,6 +113,18 @@ fn errors_name_the_line_and_say_what_to_write() {
         ("rtt = \"20 ms\"\n", "", 5, "needs a delay"),
         (
             "rtt = \"20 ms\"",
+            "rtt = \"20 ms\"\naqm = \"fq-codel\"\necn = \"5 ms\"",
+            10,
+            "use fq-codel-ecn",
+        ),
+        (
+            "rtt = \"20 ms\"",
+            "rtt = \"20 ms\"\naqm = \"fq\"",
+            9,
+            "fq-codel-ecn",
+        ),
+        (
+            "rtt = \"20 ms\"",
             "rtt = \"20 ms\"\ndelay = \"1 ms\"",
             9,
             "keep one",

@@ -10,6 +10,7 @@ use mpq_wire::model::Trace;
 
 use super::load::KeyPath;
 use super::with_parameter;
+use super::Aqm;
 use super::Direction;
 use super::End;
 use super::Flow;
@@ -143,6 +144,9 @@ fn check_link(link: &Link, i: usize, folder: &Path) -> Result<(), Problem> {
                 )
             },
         )?;
+        ensure(own.ecn.is_none() || !own.is_fair(), at("ecn"), || {
+            "ecn is of one queue, and fq-codel has one for each flow: use fq-codel-ecn".into()
+        })?;
         if let Some(trace) = &own.trace {
             load_trace(trace, folder).map_err(|e| (at("trace"), e))?;
         }
@@ -372,6 +376,13 @@ fn check_path_times(scenario: &Scenario, flow: &Flow) -> Result<(), String> {
 fn list<'a>(names: impl Iterator<Item = &'a String>) -> String {
     let names: Vec<&str> = names.map(String::as_str).collect();
     names.join(", ")
+}
+
+impl Direction {
+    /// Whether it has queues by flow.
+    pub(crate) fn is_fair(&self) -> bool {
+        matches!(self.aqm, Some(Aqm::FqCodel | Aqm::FqCodelEcn))
+    }
 }
 
 impl Link {

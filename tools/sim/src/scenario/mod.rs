@@ -180,6 +180,10 @@ pub enum Aqm {
     Codel,
     /// The same, which marks packets that are capable of ECN in place of dropping them.
     CodelEcn,
+    /// FQ-CoDel (RFC 8290): a queue for each flow, served in turn, with CoDel on each.
+    FqCodel,
+    /// The same, which marks packets that are capable of ECN in place of dropping them.
+    FqCodelEcn,
 }
 
 /// A way from client to server.

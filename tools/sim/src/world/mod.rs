@@ -3,6 +3,7 @@
 mod application;
 mod attempts;
 mod changes;
+mod flow_queues;
 mod lives;
 mod outcome;
 mod packets;
@@ -206,6 +207,7 @@ impl<'a> World<'a> {
                     self.arrive(slot)?;
                 }
                 Event::Arrive(slot) => self.arrive(slot)?,
+                Event::Turn(link) => self.turn(link as usize),
                 Event::Wake(host) => self.on_wake(host as usize),
                 Event::Start(connection) => self.start(connection as usize),
                 Event::Attempt(connection) => self.on_race_timer(connection as usize),

@@ -25,6 +25,8 @@ pub(super) enum Event {
     /// A connection has to be established by now.
     HandshakeDeadline(u32),
     Sample,
+    /// A link with queues by flow has sent a packet.
+    Turn(u32),
 }
 
 /// Packets in the order in which they come to an end: of the direction of a link, or of the way from

@@ -11,6 +11,7 @@ use super::World;
 use crate::host;
 use crate::host::ClientAddress;
 use crate::host::Host;
+use crate::network::Offered;
 
 /// Datagrams that a host may send at one moment: more than any window holds, and too few to fill the
 /// memory with. A connection that goes beyond never comes to an end of sending.
@@ -111,8 +112,9 @@ impl World<'_> {
         };
         let ip_bytes = len as u64 + route.header_bytes();
         let direction = &mut self.network.directions[*link];
-        match direction.offer(self.now, ip_bytes, &mut packet.ecn) {
-            Some(due) => {
+        let flow = packet.client.flow(connection, path);
+        match direction.offer(self.now, flow, ip_bytes, slot, &mut packet.ecn) {
+            Offered::Due(due) => {
                 let copy = direction.is_duplicated().then(|| self.pool.copy(slot));
                 let link = *link;
                 self.queue.line_up(link, due, slot);
@@ -120,7 +122,11 @@ impl World<'_> {
                     self.queue.line_up(link, due, copy);
                 }
             }
-            None => self.pool.free.push(slot),
+            Offered::Gone => self.pool.free.push(slot),
+            Offered::Waits(turn) => {
+                let link = *link;
+                self.settle(link, turn);
+            }
         }
         Ok(())
     }

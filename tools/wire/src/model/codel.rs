@@ -1,8 +1,9 @@
-//! CoDel, controlled delay (RFC 8289), for a queue whose departures are known on arrival.
+//! CoDel, controlled delay (RFC 8289).
 
 use std::time::Duration;
 
 use super::Nanos;
+use super::FULL_FRAME;
 
 /// How a full or long queue decides what to drop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,9 +47,6 @@ pub(super) enum Verdict {
 }
 
 /// CoDel's state. It decides about each packet when that is taken from the queue (RFC 8289, section 5).
-///
-/// RFC 8289 never drops while less than one full packet waits behind; that needs arrivals of the
-/// future. In its place the target is at least the time that a full packet takes at the link's rate.
 #[derive(Clone, Debug)]
 pub(super) struct Codel {
     target: Nanos,
@@ -82,8 +80,11 @@ impl Codel {
         }
     }
 
-    /// What becomes of the packet that arrived at `arrival`, is taken from the queue at `now`, and is
+    /// What becomes of the packet that arrived at `arrival`, will be taken from the queue at `now`, and is
     /// `ecn_capable` or not; a full packet takes `full_packet` to send.
+    ///
+    /// RFC 8289 never drops while no more than one full packet waits behind; that needs arrivals of the
+    /// future. In its place the target is at least the time that a full packet takes at the link's rate.
     pub(super) fn judge(
         &mut self,
         arrival: Nanos,
@@ -91,17 +92,34 @@ impl Codel {
         full_packet: Nanos,
         ecn_capable: bool,
     ) -> Verdict {
-        match self.drops(arrival, now, full_packet) {
+        let is_short = now - arrival < self.target.max(full_packet);
+        self.verdict(is_short, now, ecn_capable)
+    }
+
+    /// The same of a packet that is taken from the queue now, where `behind` bytes wait behind it.
+    pub(super) fn judge_queued(
+        &mut self,
+        arrival: Nanos,
+        now: Nanos,
+        behind: u64,
+        ecn_capable: bool,
+    ) -> Verdict {
+        let is_short = now - arrival < self.target || behind <= FULL_FRAME;
+        self.verdict(is_short, now, ecn_capable)
+    }
+
+    fn verdict(&mut self, is_short: bool, now: Nanos, ecn_capable: bool) -> Verdict {
+        match self.drops(is_short, now) {
             false => Verdict::Passes,
             true if self.ecn && ecn_capable => Verdict::Marked,
             true => Verdict::Dropped,
         }
     }
 
-    /// Whether the packet that arrived at `arrival` and is taken from the queue at `now` is dropped;
-    /// a full packet takes `full_packet` to send.
-    fn drops(&mut self, arrival: Nanos, now: Nanos, full_packet: Nanos) -> bool {
-        let may_drop = self.is_above_for_long(now - arrival, now, full_packet);
+    /// Whether the packet that is taken from the queue at `now` is dropped; `is_short`: the queue is as
+    /// short as it should be.
+    fn drops(&mut self, is_short: bool, now: Nanos) -> bool {
+        let may_drop = self.is_long_for_long(is_short, now);
         if self.is_dropping {
             if !may_drop {
                 self.is_dropping = false;
@@ -127,8 +145,8 @@ impl Codel {
         true
     }
 
-    fn is_above_for_long(&mut self, sojourn: Nanos, now: Nanos, full_packet: Nanos) -> bool {
-        if sojourn < self.target.max(full_packet) {
+    fn is_long_for_long(&mut self, is_short: bool, now: Nanos) -> bool {
+        if is_short {
             self.first_above = None;
             return false;
         }
@@ -157,7 +175,7 @@ mod tests {
         let mut codel = Codel::new(Aqm::CODEL).unwrap();
         let times = (0..until_ms).filter(|ms| {
             let now = ms * MS + sojourn;
-            codel.drops(now - sojourn, now, MS)
+            codel.judge(now - sojourn, now, MS, false) == Verdict::Dropped
         });
         times.collect()
     }
@@ -181,7 +199,7 @@ mod tests {
         for ms in 0..1000u64 {
             let sojourn = if ms % 50 == 0 { MS } else { 20 * MS };
             let now = ms * MS + 20 * MS;
-            dropped += u32::from(codel.drops(now - sojourn, now, MS));
+            dropped += u32::from(codel.judge(now - sojourn, now, MS, false) == Verdict::Dropped);
         }
         assert_eq!(dropped, 0);
     }

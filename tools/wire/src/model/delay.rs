@@ -34,6 +34,15 @@ impl FromStr for Reordering {
     }
 }
 
+/// What a frame's delay is: drawn when it arrives, used when it leaves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Drawn {
+    /// With jitter.
+    delay: Nanos,
+    /// By what it is held back on top.
+    held: Option<Nanos>,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct DelayLine {
     delay: Nanos,
@@ -65,24 +74,24 @@ impl DelayLine {
         self.delay = delay;
     }
 
-    /// Draws for the next frame: what is added to its delay, and by what it is held back on top.
-    pub(super) fn draw(&mut self) -> (Nanos, Option<Nanos>) {
+    /// Draws for the next frame, which arrives now.
+    pub(super) fn draw(&mut self) -> Drawn {
         let jitter = (self.jitter_draws.unit() * self.jitter as f64) as Nanos;
         let draw = self.reorder_draws.unit();
         let held = self
             .reordering
             .filter(|reordering| draw < reordering.probability)
             .map(|reordering| reordering.by.as_nanos() as Nanos);
-        (jitter, held)
+        Drawn {
+            delay: self.delay + jitter,
+            held,
+        }
     }
 
     /// When the frame that left at `departure` arrives. Only a held one is overtaken.
-    pub(super) fn due(&mut self, departure: Nanos, drawn: (Nanos, Option<Nanos>)) -> Nanos {
-        let (jitter, held) = drawn;
-        let due = departure
-            .saturating_add(self.delay + jitter)
-            .max(self.last_due);
-        match held {
+    pub(super) fn due(&mut self, departure: Nanos, drawn: Drawn) -> Nanos {
+        let due = departure.saturating_add(drawn.delay).max(self.last_due);
+        match drawn.held {
             Some(held) => due.saturating_add(held),
             None => {
                 self.last_due = due;

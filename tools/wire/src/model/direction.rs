@@ -6,15 +6,13 @@ use std::time::Duration;
 
 use super::codel::Codel;
 use super::codel::Verdict;
-use super::delay::DelayLine;
-use super::loss::Loss;
+use super::medium::Medium;
 use super::queue::Limit;
 use super::queue::Queue;
 use super::server::Server;
 use super::server::Service;
 use super::Aqm;
 use super::Change;
-use super::Event;
 use super::LossModel;
 use super::Nanos;
 use super::QueueLimit;
@@ -48,6 +46,14 @@ pub struct DirectionConfig {
     pub schedule: Schedule,
     /// Bytes added to each frame's IP bytes for rate and queue: 14 = Ethernet, 38 = on the wire.
     pub framing_overhead: u32,
+}
+
+impl DirectionConfig {
+    /// The rate that queue limits refer to.
+    pub(super) fn mean_rate(&self) -> Option<Rate> {
+        let mean = self.trace.as_ref().map(|trace| trace.mean());
+        mean.or(self.rate)
+    }
 }
 
 /// What becomes of one frame.
@@ -91,23 +97,14 @@ pub struct Direction {
     mark: Option<Limit>,
     marks: u64,
     server: Server,
-    loss: Loss,
-    delay: DelayLine,
-    mtu: Option<u64>,
-    up: bool,
-    schedule: Vec<Event>,
-    next_event: usize,
+    medium: Medium,
     last_arrival: Nanos,
 }
 
 impl Direction {
     /// `rtt` is the link's own round trip, to which a queue limit in BDP refers by default.
     pub fn new(config: &DirectionConfig, rtt: Duration, seeds: &Seeds) -> Direction {
-        let rate = config
-            .trace
-            .as_ref()
-            .map(|trace| trace.mean())
-            .or(config.rate);
+        let rate = config.mean_rate();
         Direction {
             queue_limit: config.queue,
             rtt,
@@ -120,12 +117,7 @@ impl Direction {
                 .map(|(mark, rate)| mark.resolve(rate, rtt)),
             marks: 0,
             server: Server::new(config.rate, config.trace.clone(), config.schedule.events()),
-            loss: Loss::new(config.loss.clone(), seeds),
-            delay: DelayLine::new(config.delay, config.jitter, config.reordering, seeds),
-            mtu: config.mtu,
-            up: true,
-            schedule: config.schedule.events().to_vec(),
-            next_event: 0,
+            medium: Medium::new(config, seeds),
             last_arrival: 0,
         }
     }
@@ -158,16 +150,14 @@ impl Direction {
     ) -> Fate {
         let arrival = arrival.max(self.last_arrival);
         self.last_arrival = arrival;
-        self.follow_schedule(arrival);
-        let lost = self.loss.next_is_lost();
-        let delay = self.delay.draw();
-        if !self.up {
-            return Fate::Down;
+        while let Some(change) = self.medium.next_change(arrival) {
+            self.apply(change);
         }
         let ip_bytes = u64::from(frame_len.saturating_sub(ETHERNET_HEADER));
-        if self.mtu.is_some_and(|mtu| ip_bytes > mtu) {
-            return Fate::TooLong;
-        }
+        let chance = match self.medium.admit(ip_bytes) {
+            Ok(chance) => chance,
+            Err(fate) => return fate,
+        };
         let size = ip_bytes + self.framing_overhead;
         if let Some(queue) = &mut self.queue {
             if !queue.has_room(arrival, size) {
@@ -199,11 +189,7 @@ impl Direction {
         }
         match service {
             Service::Cut(_) => Fate::Down,
-            Service::Sent(departure) if lost => Fate::Lost { departure },
-            Service::Sent(departure) => Fate::Deliver {
-                departure,
-                due: self.delay.due(departure, delay),
-            },
+            Service::Sent(departure) => self.medium.pass(departure, chance),
         }
     }
 
@@ -221,7 +207,7 @@ impl Direction {
     /// keeps its times. After [`Change::Down`] the caller must itself discard the frames whose
     /// departure is later than `now`, because their fate was told already.
     pub fn change(&mut self, now: Nanos, change: Change) -> Result<(), ScheduleInForce> {
-        if !self.schedule.is_empty() {
+        if self.medium.has_schedule() {
             return Err(ScheduleInForce);
         }
         let is_down = change == Change::Down;
@@ -236,31 +222,13 @@ impl Direction {
         Ok(())
     }
 
-    fn follow_schedule(&mut self, now: Nanos) {
-        while let Some(event) = self
-            .schedule
-            .get(self.next_event)
-            .filter(|event| event.at <= now)
-        {
-            let change = event.change.clone();
-            self.next_event += 1;
-            self.apply(change);
-        }
-    }
-
     fn apply(&mut self, change: Change) {
-        match change {
-            Change::Down => self.up = false,
-            Change::Up => self.up = true,
+        if let Change::Rate(rate) = change {
             // A buffer does not shrink with the rate: a limit in BDP or ms keeps the bytes it had.
-            Change::Rate(rate) => {
-                let limit = self.queue_limit.resolve(rate, self.rtt);
-                self.queue.get_or_insert_with(|| Queue::new(limit));
-            }
-            Change::Delay(delay) => self.delay.set_delay(delay),
-            Change::Loss(model) => self.loss.set_model(model),
-            Change::Mtu(bytes) => self.mtu = Some(bytes),
+            let limit = self.queue_limit.resolve(rate, self.rtt);
+            self.queue.get_or_insert_with(|| Queue::new(limit));
         }
+        self.medium.apply(change);
     }
 }
 
@@ -268,6 +236,7 @@ impl Direction {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::Event;
     use super::super::Way;
     use super::*;
 

@@ -4,6 +4,9 @@
 //! frame -> up? -> queue (drop-tail, CoDel) -> server (rate) -> loss -> delay (jitter) -> due
 //! ```
 //!
+//! With queues by flow ([`FairDirection`]) a frame waits in its flow's queue until its turn comes, which
+//! later arrivals decide, too.
+//!
 //! - The server sends one frame at a time: `departure = max(server free, arrival) + 8 * size / rate`.
 //! - Loss comes after the server, so a lost frame has used its share of the rate, as a frame
 //!   corrupted on the air does and as netem behind a shaper behaves.
@@ -18,7 +21,10 @@
 mod codel;
 mod delay;
 mod direction;
+mod fair;
+mod flow_queues;
 mod loss;
+mod medium;
 mod queue;
 mod schedule;
 mod seed;
@@ -31,6 +37,8 @@ pub use direction::Direction;
 pub use direction::DirectionConfig;
 pub use direction::Fate;
 pub use direction::ScheduleInForce;
+pub use fair::Decided;
+pub use fair::FairDirection;
 pub use loss::Loss;
 pub use loss::LossModel;
 pub use queue::QueueLimit;
