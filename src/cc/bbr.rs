@@ -26,6 +26,7 @@ mod opening;
 mod probe_bw;
 mod probe_rtt;
 mod rival;
+mod spurious;
 mod startup;
 
 use std::time::Duration;
@@ -58,6 +59,7 @@ use probe_bw::Cycle;
 use probe_rtt::MinRtt;
 use rival::Law;
 use rival::Rival;
+use spurious::Before;
 use startup::FullBw;
 
 /// The entry in [`CONTROLLERS`](super::CONTROLLERS).
@@ -75,7 +77,8 @@ pub const ENTRY: Entry = Entry {
     use_when: "links lose packets that nobody's queue has dropped, and the paths share no bottleneck",
     avoid_when: "paths share a bottleneck, of which each takes a flow's share",
     deviations: &[
-        "losses=judged: they are held against what the path loses with an empty queue",
+        "losses=judged: they are held against what the path loses with an empty queue; where its RTT is \
+         below 2 ms they are counted, and extra_acked is 0",
         "look=on: the first probe for bandwidth comes a second or ten round trips after Drain",
         "regrow=on: a probe that finds a fifth more twice, and no queue, becomes a Startup",
         "start=suss: the first Startup grows by more than 2 in a round trip that shows room",
@@ -87,7 +90,7 @@ pub const ENTRY: Entry = Entry {
          was in flight",
         "losses of one ACK are judged together, and count as one range",
         "persistent congestion is an RTO that leaves four packets, and none of the model after 5 s without an ACK",
-        "a spurious loss undoes nothing",
+        "a spurious loss does not bring back the probe that it ended",
         "the window of extra_acked is 5 to 10 round trips",
     ],
     params: &PARAMS,
@@ -352,6 +355,8 @@ pub(super) struct Engine {
     /// Before the first Startup has ended, or lost a packet.
     opening: Option<Opening>,
     in_recovery: bool,
+    /// What the last congestion event found, while it may turn out to have been none.
+    before: Option<Before>,
     /// When the first ACK came.
     began: Option<Instant>,
     /// When the last ACK came.
@@ -398,7 +403,7 @@ impl Engine {
         self.judge.on_round(self.rounds.started);
         self.bw = self.max_bw.get().at_most(self.bounds.bw_lo) * (1.0 - self.less());
         self.set_pace(rules);
-        self.set_cwnd(seen);
+        self.set_cwnd(rules, seen);
     }
 
     /// What is taken off the rate for a group. While rates grow, what all deliver together is of before:
@@ -457,8 +462,13 @@ impl Engine {
         }
     }
 
-    fn set_cwnd(&mut self, seen: &Seen) {
-        let most = self.bdp(self.phase.cwnd_gain()) + self.aggregation.extra();
+    fn set_cwnd(&mut self, rules: &Rules, seen: &Seen) {
+        // What a receiver acknowledges together because it was busy meanwhile, its buffer has to hold.
+        let extra = match self.judge.is_too_short(rules) {
+            true => 0.0,
+            false => self.aggregation.extra(),
+        };
+        let most = self.bdp(self.phase.cwnd_gain()) + extra;
         let most = self.quantized(most, seen.mss);
         let begins = (seen.sample.total_bytes as f64) < self.initial_cwnd;
         if self.full.reached {
@@ -566,10 +576,12 @@ impl Engine {
         self.opening = None;
         if !self.in_recovery {
             self.save_cwnd();
+            self.save_upon_loss();
             self.in_recovery = path.in_recovery;
         }
         let mss = path.mss_bytes as f64;
         if loss.persistent {
+            self.before = None;
             // What was lost in a silence says little about how much the path loses.
             self.cwnd = self.cwnd.at_most(MIN_PACKETS * mss);
             let acked_at = self.acked_at.unwrap_or(now);
@@ -679,6 +691,10 @@ impl Controller for Bbr {
         flight: Option<&Flight>,
     ) -> Option<Control> {
         own.flow.lost(&self.0, own.now, own.path, loss, flight)
+    }
+
+    fn on_spurious(&mut self, engine: &mut Engine) {
+        engine.on_spurious();
     }
 
     /// Never asked of a model.

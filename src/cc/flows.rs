@@ -142,6 +142,8 @@ pub trait AnyController: fmt::Debug + Send + Sync {
     fn decrease(&mut self, now: Instant, paths: &Registry, id: PathId) -> f64;
     /// Takes back what the last `decrease` has changed of what is kept of the path.
     fn undo(&mut self, id: PathId);
+    /// [`Controller::on_spurious`].
+    fn on_spurious(&mut self, id: PathId);
     /// [`Controller::on_underused`].
     fn on_underused(&mut self, now: Instant, paths: &Registry, id: PathId);
     /// [`Controller::bottleneck`].
@@ -312,6 +314,12 @@ impl<C: Controller> AnyController for Flows<C> {
     fn undo(&mut self, id: PathId) {
         if let (Some(flow), Some(before)) = (self.flows.get_mut(id), self.before.get(id)) {
             flow.clone_from(before);
+        }
+    }
+
+    fn on_spurious(&mut self, id: PathId) {
+        if let Some(flow) = self.flows.get_mut(id) {
+            self.controller.on_spurious(flow);
         }
     }
 

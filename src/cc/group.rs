@@ -391,12 +391,15 @@ impl Group {
     /// All that the path's last congestion event was about has been acknowledged after all: it was
     /// reordered, not lost. Window and threshold are what they were, or larger (RFC 9438, section
     /// 4.9.1), and so is what the controller keeps of the path. Where a controller has changed other
-    /// paths too, those stay as they are. For a model nothing happens.
+    /// paths too, those stay as they are. A model's window follows with the next ACK.
     pub fn on_spurious_congestion(&mut self, paths: &mut Registry, id: PathId) {
         let Some((window, path)) = both(&mut self.paths, paths, id) else {
             return;
         };
-        if !self.is_model && window.take_back(path) {
+        if self.is_model {
+            path.in_recovery = false;
+            self.controller.on_spurious(id);
+        } else if window.take_back(path) {
             self.controller.undo(id);
             window.publish(path, self.controller.has_slow_start());
         }

@@ -369,6 +369,10 @@ pub trait Controller: fmt::Debug + Send + Sync {
         None
     }
 
+    /// All that the last congestion event was about has arrived after all: a model takes back what it
+    /// made of it. Of all others the window, the threshold and `Flow` are what they were.
+    fn on_spurious(&mut self, _flow: &mut Self::Flow) {}
+
     /// An ACK arrived while the window was not what limited the sender, so nothing may grow.
     fn on_underused(&mut self, _own: Own<Self::Flow>) {}
 

@@ -484,6 +484,10 @@ impl Controller for SbdBbr {
         control
     }
 
+    fn on_spurious(&mut self, flow: &mut Flow) {
+        flow.engine.on_spurious();
+    }
+
     /// Never asked of a model.
     fn increase(&mut self, _own: Own<Flow>, _ack: &Ack) -> f64 {
         0.0

@@ -82,6 +82,11 @@ impl Bounds {
         self.inflight_latest = 0.0;
     }
 
+    /// What was lost in this round trip was not.
+    pub fn forget_losses(&mut self) {
+        self.lost = 0.0;
+    }
+
     /// ResetShortTermModel.
     pub fn reset_short(&mut self) {
         self.bw_lo = f64::INFINITY;
