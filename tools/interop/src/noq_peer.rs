@@ -69,20 +69,7 @@ struct Shared {
 impl NoqPeer {
     /// Waits for one client.
     pub fn listen(identity: &Identity, options: Options) -> io::Result<NoqPeer> {
-        let provider = provider(options.chacha20);
-        let key = PrivateKeyDer::try_from(identity.key()).map_err(io::Error::other)?;
-        let mut tls = rustls::ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&TLS13])
-            .map_err(io::Error::other)?
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate(identity)], key)
-            .map_err(io::Error::other)?;
-        tls.alpn_protocols = vec![ALPN.to_vec()];
-
-        let tls = QuicServerConfig::with_initial(Arc::new(tls), initial_suite())
-            .map_err(io::Error::other)?;
-        let mut config = ServerConfig::with_crypto(Arc::new(tls));
-        config.transport_config(transport(options.ack_frequency));
+        let config = server_config(identity, options.chacha20, transport(options.ack_frequency))?;
 
         let runtime = runtime()?;
         let _context = runtime.enter();
@@ -114,20 +101,8 @@ impl NoqPeer {
         identity: &Identity,
         options: Options,
     ) -> io::Result<NoqPeer> {
-        let mut roots = rustls::RootCertStore::empty();
-        roots.add(certificate(identity)).map_err(io::Error::other)?;
-        let provider = provider(options.chacha20);
-        let mut tls = rustls::ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&TLS13])
-            .map_err(io::Error::other)?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        tls.alpn_protocols = vec![ALPN.to_vec()];
-
-        let tls = QuicClientConfig::with_initial(Arc::new(tls), initial_suite())
-            .map_err(io::Error::other)?;
-        let mut config = ClientConfig::new(Arc::new(tls));
-        config.transport_config(transport(options.ack_frequency));
+        let transport = transport(options.ack_frequency);
+        let config = client_config(identity.certificate(), options.chacha20, transport)?;
 
         let runtime = runtime()?;
         let shared = Arc::new(Shared::default());
@@ -423,8 +398,51 @@ fn transport(ack_frequency: bool) -> Arc<TransportConfig> {
     Arc::new(config)
 }
 
-fn certificate(identity: &Identity) -> CertificateDer<'static> {
-    CertificateDer::from(identity.certificate().to_vec())
+/// Of a server with this identity, for [`ALPN`].
+pub fn server_config(
+    identity: &Identity,
+    chacha20: bool,
+    transport: Arc<TransportConfig>,
+) -> io::Result<ServerConfig> {
+    let key = PrivateKeyDer::try_from(identity.key()).map_err(io::Error::other)?;
+    let certificate = CertificateDer::from(identity.certificate().to_vec());
+    let mut tls = rustls::ServerConfig::builder_with_provider(provider(chacha20))
+        .with_protocol_versions(&[&TLS13])
+        .map_err(io::Error::other)?
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .map_err(io::Error::other)?;
+    tls.alpn_protocols = vec![ALPN.to_vec()];
+
+    let tls =
+        QuicServerConfig::with_initial(Arc::new(tls), initial_suite()).map_err(io::Error::other)?;
+    let mut config = ServerConfig::with_crypto(Arc::new(tls));
+    config.transport_config(transport);
+    Ok(config)
+}
+
+/// Of a client that trusts this certificate (DER) only, for [`ALPN`].
+pub fn client_config(
+    certificate: &[u8],
+    chacha20: bool,
+    transport: Arc<TransportConfig>,
+) -> io::Result<ClientConfig> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots
+        .add(CertificateDer::from(certificate.to_vec()))
+        .map_err(io::Error::other)?;
+    let mut tls = rustls::ClientConfig::builder_with_provider(provider(chacha20))
+        .with_protocol_versions(&[&TLS13])
+        .map_err(io::Error::other)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    tls.alpn_protocols = vec![ALPN.to_vec()];
+
+    let tls =
+        QuicClientConfig::with_initial(Arc::new(tls), initial_suite()).map_err(io::Error::other)?;
+    let mut config = ClientConfig::new(Arc::new(tls));
+    config.transport_config(transport);
+    Ok(config)
 }
 
 fn provider(chacha20: bool) -> Arc<CryptoProvider> {
