@@ -186,15 +186,15 @@ def draw(seed, number):
     return Topology(number, kind, "\n".join(drawn.lines))
 
 
-def scenario(topology, ccs):
-    """Its text, with a case for each controller."""
+def scenario(topology, ccs, run_s=RUN_S, more=()):
+    """Its text: a case for each controller, `run_s` from the flow's start on, `more` lines of the flow."""
     listed = ", ".join(f'"{cc}"' for cc in ccs)
     answer = "Yes" if topology.shared else "No"
     return "\n".join([
         f'question = "Topology {topology.number} ({topology.kind}): does the sender say that its paths share a bottleneck?"',
-        f'expected = "{answer}, {RUN_S - 2} s after it began."',
+        f'expected = "{answer}, {run_s - 2} s after it began."',
         "",
-        f'duration = "{START_S + RUN_S} s"',
+        f'duration = "{START_S + run_s} s"',
         f"seeds = [{topology.number + 1}]",
         topology.text,
         "",
@@ -203,6 +203,7 @@ def scenario(topology, ccs):
         'paths = ["a", "b"]',
         f'start = "{START_S} s"',
         "cc_trace = true",
+        *more,
         "",
         "[sweep]",
         f'"flow.mp.cc" = [{listed}]',

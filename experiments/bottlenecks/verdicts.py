@@ -13,7 +13,7 @@ JUDGED_S = 10
 MOST_FALSE_SHARED, MOST_FALSE_DISJOINT = 0.03, 0.05
 
 INK, GRID = "#7d8590", "#7d859040"
-COLOURS = ("#2f7fd6", "#d9730d", "#e64980", "#2da44e", "#8250df")
+COLOURS = ("#2f7fd6", "#d9730d", "#e64980", "#2da44e", "#8250df", "#bf8700")
 
 
 class ResultError(Exception):
@@ -33,8 +33,8 @@ class Verdict:
         return topologies.KINDS[self.kind]
 
 
-def read(folder, topology):
-    """The verdicts on a topology, of all its controllers."""
+def runs(folder):
+    """The folders of a topology's runs, and the controller of each."""
     try:
         summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -42,7 +42,13 @@ def read(folder, topology):
     for run in summary["runs"]:
         if run["status"] != "ok":
             raise ResultError(f"{folder / run['folder']}: {run['reason']}")
-        yield _of_run(folder / run["folder"], topology.kind, run["set"]["flow.mp.cc"])
+        yield folder / run["folder"], run["set"]["flow.mp.cc"]
+
+
+def read(folder, topology):
+    """The verdicts on a topology, of all its controllers."""
+    for run_folder, cc in runs(folder):
+        yield _of_run(run_folder, topology.kind, cc)
 
 
 def _of_run(folder, kind, cc):
@@ -95,10 +101,11 @@ def meets(judged):
     return judged["false_shared"] < MOST_FALSE_SHARED and judged["false_disjoint"] < MOST_FALSE_DISJOINT
 
 
-def table(by_cc):
-    """As Markdown."""
-    lines = ["| controller | shared, not known at 10 s | disjoint, joined at 10 s | ever joined | decided after, median | 90 % "
-             "| wrong: " + " | ".join(topologies.IMPOSTORS) + " |", "| --- " * (6 + len(topologies.IMPOSTORS)) + "|"]
+def table(by_cc, at_s=JUDGED_S):
+    """As Markdown, of verdicts at that time."""
+    lines = [f"| controller | shared, not known at {at_s} s | disjoint, joined at {at_s} s | ever joined "
+             "| decided after, median | 90 % | wrong: " + " | ".join(topologies.IMPOSTORS) + " |",
+             "| --- " * (6 + len(topologies.IMPOSTORS)) + "|"]
     for cc, judged in by_cc.items():
         kinds = judged["wrong_by_kind"]
         cells = [f"`{cc}`", _percent(judged["false_disjoint"]), _percent(judged["false_shared"]),
@@ -116,12 +123,16 @@ def _seconds(value):
     return "never" if value is None else f"{value:.1f} s"
 
 
-def figure(by_cc, words):
-    """Share of the shared bottlenecks that are known, over the time since the flow began, as SVG; `words` say of what."""
-    width, height, left, right, top, bottom = 640, 300, 52, 12, 16, 44 + 18 * len(by_cc)
+def figure(by_cc, words, until_s=JUDGED_S, watched_s=None):
+    """Share of the shared bottlenecks that are known, over the time since the flow began, as SVG; `words` say of what.
+
+    Lines of those in `watched_s` end after so long.
+    """
+    width, left, right, top, bottom = 640, 52, 12, 16, 44 + 18 * len(by_cc)
+    height = 220 + bottom
 
     def x(t):
-        return round(left + t / JUDGED_S * (width - left - right), 1)
+        return round(left + t / until_s * (width - left - right), 1)
 
     def y(share):
         return round(height - bottom - share * (height - top - bottom), 1)
@@ -135,12 +146,12 @@ def figure(by_cc, words):
     for share in (0, 0.25, 0.5, 0.75, 1):
         parts.append(f'<line x1="{left}" x2="{width - right}" y1="{y(share)}" y2="{y(share)}" stroke="{GRID}"/>')
         parts.append(text(left - 8, y(share) + 4, f"{100 * share:.0f} %", anchor="end"))
-    parts += [text(x(t), height - bottom + 18, f"{t} s", anchor="middle") for t in range(0, JUDGED_S + 1, 2)]
+    parts += [text(x(t), height - bottom + 18, f"{t} s", anchor="middle") for t in range(0, until_s + 1, until_s // 5)]
     for i, ((cc, judged), colour) in enumerate(zip(by_cc.items(), COLOURS, strict=False)):
-        points = [(0, 0)]
-        for count, t in enumerate((t for t in judged["times_s"] if t <= JUDGED_S), 1):
+        points, end_s = [(0, 0)], min(until_s, (watched_s or {}).get(cc, until_s))
+        for count, t in enumerate((t for t in judged["times_s"] if t <= end_s), 1):
             points += [(t, (count - 1) / judged["shared"]), (t, count / judged["shared"])]
-        points.append((JUDGED_S, points[-1][1]))
+        points.append((end_s, points[-1][1]))
         line = " ".join(f"{x(t)},{y(share)}" for t, share in points)
         parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
         at = height - bottom + 40 + 18 * i

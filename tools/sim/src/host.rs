@@ -13,6 +13,7 @@ use quiche::ConnectionId;
 use crate::app::Received;
 use crate::app::Sender;
 use crate::decisions::Decisions;
+use crate::delays::Delays;
 use crate::failure::Failure;
 use crate::identity;
 use crate::network::Route;
@@ -245,6 +246,8 @@ pub struct ConnectionState {
     pub established: Option<Nanos>,
     /// Transfers or responses that came to their end.
     pub completed: u64,
+    /// If they are to be written.
+    pub delays: Option<Delays>,
     /// Seconds from request to last byte, for each of them.
     pub times: Vec<f64>,
     /// Of each response, when it was requested and when it was there.

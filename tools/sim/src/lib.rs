@@ -11,6 +11,7 @@
 //! paths     which paths a client has
 //! app       what the ends send and read       viewer    a DASH client; qoe: what it saw
 //! decisions what controllers show                  failure  why a flow failed
+//! delays    of packets, one way
 //! chaos     drawn scenarios in which everything goes wrong
 //! ```
 
@@ -24,6 +25,7 @@ pub mod world;
 
 mod app;
 mod decisions;
+mod delays;
 mod host;
 mod identity;
 mod network;

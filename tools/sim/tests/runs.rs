@@ -364,6 +364,76 @@ fn what_a_controller_shows_is_a_series_and_a_mean() {
     assert!(!out.path().join("decisions.csv").exists());
 }
 
+/// A flow over 5 Mbit/s and 30 ms one way, the way back of which is longer, with `lines`.
+fn delayed(direction: &str, lines: &str, out: &Path) -> Outcome {
+    let text = format!(
+        r#"
+        duration = "3 s"
+        [[link]]
+        name = "l"
+        rate = "5 Mbit/s"
+        delay = "30 ms"
+        queue = "40 ms"
+        down = {{ delay = "50 ms" }}
+        [[flow]]
+        name = "f"
+        paths = ["l"]
+        direction = "{direction}"
+        {lines}"#
+    );
+    run_into(&text, 1, Some(out))
+}
+
+#[test]
+fn one_way_delays_are_a_series() {
+    let rows = |direction, apart| {
+        let out = tempfile::tempdir().unwrap();
+        let outcome = delayed(direction, &format!("delays = \"{apart}\""), out.path());
+        let text = std::fs::read_to_string(out.path().join("delays.csv")).unwrap();
+        let (header, rows) = text.split_once('\n').unwrap();
+        assert_eq!(header, "time_s,flow,path,delay_ms");
+        let rows = rows.lines().map(|row| {
+            let row: Vec<&str> = row.split(',').collect();
+            assert_eq!(row[1..3], ["f", "l"]);
+            (row[0].parse().unwrap(), row[3].parse().unwrap())
+        });
+        (outcome, rows.collect::<Vec<(f64, f64)>>())
+    };
+    // Propagation, and at most the queue: of the data's way only.
+    for (direction, delay) in [("up", 30.0), ("down", 50.0)] {
+        let (_, rows) = rows(direction, "0 ms");
+        let delays = || rows.iter().map(|row| row.1);
+        let (least, most) = (delays().fold(1e9, f64::min), delays().fold(0.0, f64::max));
+        assert!(
+            (delay..delay + 5.0).contains(&least),
+            "{direction}: {least}"
+        );
+        assert!(
+            (delay + 30.0..delay + 42.0).contains(&most),
+            "{direction}: {most}"
+        );
+    }
+    // 5 Mbit/s are a packet each 2 ms; every packet has a row, or one in 50 ms.
+    let (outcome, all) = rows("down", "0 ms");
+    let sent = outcome.metrics["flow.f.sent_packets"];
+    assert!(
+        (0.85 * sent..=sent).contains(&(all.len() as f64)),
+        "{sent}, {}",
+        all.len()
+    );
+    let (other, some) = rows("down", "50 ms");
+    assert!((40..=60).contains(&some.len()), "{}", some.len());
+    assert!(some.windows(2).all(|two| two[1].0 - two[0].0 > 0.049_999));
+    // Measuring changes nothing, and who does not ask gets nothing.
+    let out = tempfile::tempdir().unwrap();
+    let without = delayed("down", "", out.path());
+    assert_eq!(
+        [outcome.packet_log, other.packet_log],
+        [without.packet_log; 2]
+    );
+    assert!(!out.path().join("delays.csv").exists());
+}
+
 /// Bytes that wait at most while a flow's slow start fills a link of 10 Mbit/s and 100 ms.
 fn most_queued_bytes(pacing: bool) -> f64 {
     let outcome = run(

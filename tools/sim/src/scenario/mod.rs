@@ -279,6 +279,10 @@ pub struct Flow {
     /// metrics.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cc_trace: bool,
+    /// One-way delays of the packets that the data's receiver gets become a series, of at most one packet of
+    /// each path in so much time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delays: Option<Text<Time>>,
     /// A transfer of this size the other way at the same time. The flow ends when both have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_way: Option<Text<Size>>,

@@ -20,6 +20,8 @@ pub(super) struct Files {
     links: BufWriter<File>,
     /// If the controller of a flow is watched.
     decisions: Option<BufWriter<File>>,
+    /// If the delays of a flow are asked for.
+    delays: Option<BufWriter<File>>,
     /// If there are flows of requests.
     responses: Option<BufWriter<File>>,
     /// If there are DASH clients.
@@ -54,7 +56,8 @@ impl Files {
             responses.flush()?;
         }
         let tables = [&mut self.paths, &mut self.flows, &mut self.links];
-        for file in tables.into_iter().chain(&mut self.decisions) {
+        let others = self.decisions.iter_mut().chain(&mut self.delays);
+        for file in tables.into_iter().chain(others) {
             file.flush()?;
         }
         Ok(())
@@ -92,10 +95,16 @@ pub(super) fn open(out: &Path, world: &World) -> Result<Files, RunError> {
         true => Some(create("decisions.csv", "time_s,flow,path,symbol,value")?),
         false => None,
     };
+    let has_delays = world.flows().any(|flow| flow.delays.is_some());
+    let delays = match has_delays {
+        true => Some(create("delays.csv", "time_s,flow,path,delay_ms")?),
+        false => None,
+    };
     Ok(Files {
         qoe,
         responses,
         decisions,
+        delays,
         paths: create(
             "paths.csv",
             "time_s,flow,path,goodput_mbps,sent_bytes,received_bytes,lost_packets,sent_packets,\
@@ -161,6 +170,9 @@ pub(super) fn write(
             writeln!(decisions, "{time:.6},{name},{path},{symbol},{value}")?;
         }
     }
+    if let Some(file) = &mut files.delays {
+        write_delays(file, world)?;
+    }
     for (i, link) in world.network.directions.iter().enumerate() {
         let ((a, _), (b, queue)) = (last.links[i], now.links[i]);
         let way = match link.way {
@@ -176,6 +188,18 @@ pub(super) fn write(
             b.losses - a.losses,
             b.marks - a.marks,
         )?;
+    }
+    Ok(())
+}
+
+/// A row for each packet whose delay was kept since the last ones were written.
+fn write_delays(file: &mut BufWriter<File>, world: &World) -> io::Result<()> {
+    for (i, state) in world.connections.iter().enumerate() {
+        for arrival in state.delays.iter().flat_map(|delays| &delays.arrivals) {
+            let (at, delay) = (arrival.at as f64 / 1e9, arrival.delay as f64 / 1e6);
+            let path = &world.flow_of(i).paths[arrival.path].name;
+            writeln!(file, "{at:.6},{},{path},{delay:.3}", state.name)?;
+        }
     }
     Ok(())
 }

@@ -150,12 +150,17 @@ impl Series {
     }
 
     /// One row for everything, and what windows need of it.
-    pub(crate) fn sample(&mut self, world: &World) -> Result<(), RunError> {
+    pub(crate) fn sample(&mut self, world: &mut World) -> Result<(), RunError> {
         let sample = self.take(world);
         let shown = shown(world);
         if let Some(files) = &mut self.files {
             files::write(files, world, &self.last, &sample, &shown)
                 .map_err(|e| RunError::Write(self.out.clone(), e))?;
+        }
+        for state in &mut world.connections {
+            if let Some(delays) = &mut state.delays {
+                delays.arrivals.clear();
+            }
         }
         for span in &mut self.spans {
             if sample.at == span.from {
@@ -186,7 +191,7 @@ impl Series {
     }
 
     /// The last row, and all metrics.
-    pub(crate) fn finish(mut self, world: &World) -> Result<BTreeMap<String, f64>, RunError> {
+    pub(crate) fn finish(mut self, world: &mut World) -> Result<BTreeMap<String, f64>, RunError> {
         if world.now > self.last.at {
             self.sample(world)?;
         }

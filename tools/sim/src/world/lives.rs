@@ -13,6 +13,7 @@ use mpq_wire::model::Seeds;
 use super::RunError;
 use super::World;
 use crate::decisions::Decisions;
+use crate::delays::Delays;
 use crate::failure::Failure;
 use crate::host;
 use crate::host::Attempt;
@@ -64,6 +65,8 @@ pub(super) fn states(
             let start = flow.start.value.0 + late;
             let viewer = flow.dash.as_ref();
             let viewer = viewer.map(|dash| Viewer::new(dash, base, start));
+            let delays = flow.delays.as_ref();
+            let delays = delays.map(|apart| Delays::new(apart.value.0, flow.paths.len()));
             let first = attempts.len();
             attempts.push(Attempt {
                 connection: connections.len(),
@@ -88,6 +91,7 @@ pub(super) fn states(
                 times: Vec::new(),
                 responses: Vec::new(),
                 failure: None,
+                delays,
                 is_main_done: false,
                 is_other_done: flow.other_way.is_none(),
                 next_stream: 0,

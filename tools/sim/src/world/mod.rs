@@ -222,7 +222,7 @@ impl<'a> World<'a> {
                 Event::Change(connection, k) => self.change(connection as usize, k as usize),
                 Event::Sample => {
                     self.advance_viewers();
-                    series.sample(&self)?;
+                    series.sample(&mut self)?;
                     self.queue.push(at + sample, Event::Sample);
                 }
             }
@@ -234,7 +234,7 @@ impl<'a> World<'a> {
             }
         }
         self.advance_viewers();
-        let metrics = series.finish(&self)?;
+        let metrics = series.finish(&mut self)?;
         let failures: Vec<String> = self
             .connections
             .iter()

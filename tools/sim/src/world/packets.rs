@@ -1,5 +1,6 @@
 //! Datagrams under way, and the memory that holds them.
 
+use mpq_wire::model::Nanos;
 use quiche::EcnCodepoint;
 
 use crate::host::ClientAddress;
@@ -20,6 +21,8 @@ pub(super) struct Packet {
     pub(super) client: ClientAddress,
     /// As the links so far have left it.
     pub(super) ecn: EcnCodepoint,
+    /// When it left the host.
+    pub(super) sent: Nanos,
 }
 
 /// Slots for packets, which are used again and again.

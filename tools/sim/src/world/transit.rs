@@ -12,6 +12,7 @@ use crate::host;
 use crate::host::ClientAddress;
 use crate::host::Host;
 use crate::network::Offered;
+use crate::scenario::Way;
 
 /// Datagrams that a host may send at one moment: more than any window holds, and too few to fill the
 /// memory with. A connection that goes beyond never comes to an end of sending.
@@ -59,6 +60,7 @@ impl World<'_> {
                         from: index as u32,
                         client: ClientAddress::of(client),
                         ecn: info.ecn,
+                        sent: self.now,
                     };
                     let at = info.at.saturating_duration_since(self.base).as_nanos() as Nanos;
                     if at > due {
@@ -69,6 +71,7 @@ impl World<'_> {
                 }
             };
             let packet = &mut self.pool.packets[slot as usize];
+            packet.sent = self.now;
             let len = packet.len;
             if host.is_client {
                 let end = &self.connections[host.connection].ends[path];
@@ -148,6 +151,11 @@ impl World<'_> {
             let quic = self.connect(attempt, is_client, packet.client)?;
             let host = Host::new(quic, is_client, connection, attempt);
             self.hosts[to] = Some(Box::new(host));
+        }
+        let is_receiver = is_client == (self.flow_of(connection).direction == Way::Down);
+        let delays = self.connections[connection].delays.as_mut();
+        if let Some(delays) = delays.filter(|_| is_receiver) {
+            delays.on_arrival(self.now, path, packet.sent);
         }
         let host = self.hosts[to].as_mut().expect("was made");
         let server = host::address(connection, path, false);
