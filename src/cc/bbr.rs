@@ -77,8 +77,7 @@ pub const ENTRY: Entry = Entry {
     use_when: "links lose packets that nobody's queue has dropped, and the paths share no bottleneck",
     avoid_when: "paths share a bottleneck, of which each takes a flow's share",
     deviations: &[
-        "losses=judged: they are held against what the path loses with an empty queue; where its RTT is \
-         below 2 ms they are counted, and extra_acked is 0",
+        "losses=judged: they are held against what the path loses with an empty queue",
         "look=on: the first probe for bandwidth comes a second or ten round trips after Drain",
         "regrow=on: a probe that finds a fifth more twice, and no queue, becomes a Startup",
         "start=suss: the first Startup grows by more than 2 in a round trip that shows room",
@@ -403,7 +402,7 @@ impl Engine {
         self.judge.on_round(self.rounds.started);
         self.bw = self.max_bw.get().at_most(self.bounds.bw_lo) * (1.0 - self.less());
         self.set_pace(rules);
-        self.set_cwnd(rules, seen);
+        self.set_cwnd(seen);
     }
 
     /// What is taken off the rate for a group. While rates grow, what all deliver together is of before:
@@ -462,13 +461,8 @@ impl Engine {
         }
     }
 
-    fn set_cwnd(&mut self, rules: &Rules, seen: &Seen) {
-        // What a receiver acknowledges together because it was busy meanwhile, its buffer has to hold.
-        let extra = match self.judge.is_too_short(rules) {
-            true => 0.0,
-            false => self.aggregation.extra(),
-        };
-        let most = self.bdp(self.phase.cwnd_gain()) + extra;
+    fn set_cwnd(&mut self, seen: &Seen) {
+        let most = self.bdp(self.phase.cwnd_gain()) + self.aggregation.extra();
         let most = self.quantized(most, seen.mss);
         let begins = (seen.sample.total_bytes as f64) < self.initial_cwnd;
         if self.full.reached {

@@ -40,9 +40,6 @@ const LEAST_QUEUE_SECS: f64 = 0.001;
 /// No more than this is no queue, however long it was at other times: CoDel drops from 5 ms on.
 const NO_QUEUE_SECS: f64 = 0.002;
 
-/// On a path with a shorter RTT no queue is told from a clock: what is lost, a buffer could not take.
-const LEAST_JUDGED_RTT_SECS: f64 = 0.002;
-
 /// What the longest queue of late has to be for p0 to be learned.
 const SHOWN_QUEUE_SECS: f64 = 0.002;
 
@@ -273,15 +270,9 @@ impl Judge {
         ((PRIOR_LOST + self.noise_lost) / (PRIOR_SENT + self.noise_sent)).at_most(noise)
     }
 
-    /// Whether the path is too short for losses to be judged, such as within a machine or a building,
-    /// where they come in bursts, of receivers that were busy.
-    pub fn is_too_short(&self, rules: &Rules) -> bool {
-        rules.judged && self.min_rtt > 0.0 && self.min_rtt < LEAST_JUDGED_RTT_SECS
-    }
-
     /// The most of `packets` that may be lost without being too many.
     pub fn bound(&self, rules: &Rules, packets: f64) -> f64 {
-        let p0 = match rules.judged && !self.is_too_short(rules) {
+        let p0 = match rules.judged {
             true => self.p0(rules.noise),
             false => 0.0,
         };
