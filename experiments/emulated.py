@@ -5,20 +5,17 @@ beside it for both kinds of HTTP/3, so that one sees how far they agree. Needs r
 """
 
 import argparse
-import concurrent.futures
 import csv
 import dataclasses
 import json
 import os
 import signal
-import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import numpy
 
+import children
 import simulator
 from qoe import links, scene, sessions, study
 
@@ -116,40 +113,14 @@ def run(arguments):
     # The ways of one seed side by side, so that what else the machine does is the same for them.
     todo = [(name, seed, transport) for seed in arguments.seeds for name in arguments.scenes for transport in arguments.transports
             if (data := read(arguments, name, seed, transport)) is None or emulated.is_late(data)]
-    begun, done = time.monotonic(), 0
-    children, stopped = set(), threading.Event()
 
-    def one(job):
-        if stopped.is_set():
-            return None
+    def words(job):
         name, seed, transport = job
-        words = [sys.executable, __file__, "session", "--scene", name, "--seeds", str(seed), "--transport", transport,
-                 "--viewer", arguments.viewer, "--out", arguments.out]
-        words += [word for program in ("mpq", "wire", "nginx") for word in (f"--{program}", getattr(arguments, program))]
-        # Out of reach of Ctrl-C, which would meet it twice.
-        child = subprocess.Popen(list(map(str, words)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                                 start_new_session=True)
-        children.add(child)
-        said = child.communicate()[1]
-        children.discard(child)
-        if child.returncode and not stopped.is_set():
-            last = said.strip().splitlines()[-1:] or ["it said nothing"]
-            raise emulated.EmulationError(f"{name}, seed {seed}, {transport}: {last[0]}")
-        return job
+        programs = (word for program in ("mpq", "wire", "nginx") for word in (f"--{program}", getattr(arguments, program)))
+        return ["session", "--scene", name, "--seeds", seed, "--transport", transport, "--viewer", arguments.viewer,
+                "--out", arguments.out, *programs]
 
-    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        futures = [pool.submit(one, job) for job in todo]
-        try:
-            for future in concurrent.futures.as_completed(futures):
-                name, seed, transport = future.result()
-                done += 1
-                rest = simulator.left(done, len(todo), time.monotonic() - begun)
-                print(f"{name}, seed {seed}, {transport}: {done} of {len(todo)}, {rest} left", file=sys.stderr, flush=True)
-        except BaseException:
-            stopped.set()
-            for child in list(children):
-                child.send_signal(signal.SIGTERM)
-            raise
+    children.run_all(arguments.jobs, todo, words, lambda job: f"{job[0]}, seed {job[1]}, {job[2]}", emulated.EmulationError)
     simulate(arguments, plan)
     return table(arguments)
 

@@ -25,20 +25,18 @@ count; the same command runs it again. `idle` is what was left of all processors
 """
 
 import argparse
-import concurrent.futures
 import csv
 import json
 import os
 import random
 import signal
 import statistics
-import subprocess
 import sys
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import children
 import simulator
 
 # What emulates is Mininet's.
@@ -217,37 +215,12 @@ def run(arguments):
         raise ResultError(f"{why}; --who names who is asked")
     todo = [one for one in sessions(arguments)
             if (data := read(arguments.out, one)) is None or is_late(data)]
-    begun, done = time.monotonic(), 0
-    children, stopped = set(), threading.Event()
 
-    def work(one):
-        if stopped.is_set():
-            return None
-        words = [sys.executable, __file__, "session", "--question", one.question, "--condition", one.condition,
-                 "--who", one.who, "--seeds", one.seed, "--out", arguments.out]
-        words += [word for name in PROGRAMS for word in (f"--{name}", getattr(arguments, name))]
-        # Out of reach of Ctrl-C, which would meet it twice.
-        child = subprocess.Popen(list(map(str, words)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                                 start_new_session=True)
-        children.add(child)
-        said = child.communicate()[1]
-        children.discard(child)
-        if child.returncode and not stopped.is_set():
-            last = said.strip().splitlines()[-1:] or ["it said nothing"]
-            raise ResultError(f"{one.folder}: {last[0]}")
-        return one
+    def words(one):
+        return ["session", "--question", one.question, "--condition", one.condition, "--who", one.who, "--seeds", one.seed,
+                "--out", arguments.out, *(word for name in PROGRAMS for word in (f"--{name}", getattr(arguments, name)))]
 
-    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        try:
-            for future in concurrent.futures.as_completed([pool.submit(work, one) for one in todo]):
-                one, done = future.result(), done + 1
-                rest = simulator.left(done, len(todo), time.monotonic() - begun)
-                print(f"{one.folder}: {done} of {len(todo)}, {rest} left", file=sys.stderr, flush=True)
-        except BaseException:
-            stopped.set()
-            for child in list(children):
-                child.send_signal(signal.SIGTERM)
-            raise
+    children.run_all(arguments.jobs, todo, words, lambda one: one.folder, ResultError)
     return table(arguments)
 
 

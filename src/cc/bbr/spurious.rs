@@ -1,4 +1,4 @@
-//! What losses did to the model is taken back if nothing was lost, only late (draft, section 5.5.10:
+//! What losses did to the model is taken back if nothing was lost, only late (the draft's
 //! SaveStateUponLoss, HandleSpuriousLossDetection). A probe that losses ended is not gone on with, as
 //! the draft has it: the next one comes soon enough, and a group's are in turn.
 

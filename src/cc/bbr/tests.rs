@@ -860,11 +860,18 @@ fn what_a_recovery_held_down_is_restored() {
         persistent: false,
     };
     let flight = Flight::default();
+    bench.engine.bounds.bw_lo = 9e5;
     for cwnd in [before, 60e3] {
         bench.engine.cwnd = cwnd;
         bench.engine.lost(&rules, now, path, &loss, Some(&flight));
         close(bench.engine.prior_cwnd, before);
+        // The second loss is of the same event.
+        bench.engine.bounds.bw_lo = 7e5;
     }
+    let mut late = bench.engine.clone();
+    late.on_spurious();
+    close(late.bounds.bw_lo, 9e5);
+    bench.engine.bounds.bw_lo = f64::INFINITY;
     bench.engine.cwnd = 60e3;
     let ack = Ack {
         acked_bytes: 1000,

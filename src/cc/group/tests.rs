@@ -341,6 +341,24 @@ fn losses_that_were_none_are_taken_back() {
 }
 
 #[test]
+fn a_models_recovery_ends_if_nothing_was_lost() {
+    for name in ["uncoupled-bbr", "sbd-bbr"] {
+        let mut bench = Bench::new(super::super::by_name(name).unwrap(), Start::Slow);
+        let loss = Loss {
+            lost_bytes: MSS,
+            lost_packets: 1,
+            newest_lost_sent: bench.now,
+            persistent: false,
+        };
+        let (now, paths) = (bench.now, &mut bench.paths);
+        bench.group.on_rated_loss(now, paths, ID, &loss, None);
+        assert!(bench.path().in_recovery);
+        bench.group.on_spurious_congestion(&mut bench.paths, ID);
+        assert!(!bench.path().in_recovery, "{name}");
+    }
+}
+
+#[test]
 fn slow_start_goes_on_if_nothing_was_lost() {
     let mut bench = Bench::new(super::super::by_name("lia").unwrap(), Start::Slow);
     let sent = bench.now;
