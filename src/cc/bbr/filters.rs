@@ -82,6 +82,12 @@ impl Aggregation {
         self.extra[0].at_least(self.extra[1])
     }
 
+    /// As if so much had been acked at once.
+    #[cfg(test)]
+    pub fn set_extra(&mut self, bytes: f64) {
+        self.extra[0] = bytes;
+    }
+
     /// A path that was idle was not slow.
     pub fn restart(&mut self, clock_nanos: u64) {
         self.since = Some(clock_nanos);

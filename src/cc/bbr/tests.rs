@@ -755,13 +755,15 @@ fn what_may_be_in_flight_by_hand() {
     for (gain, bytes) in [(0.5, 50e3), (1.0, 100e3), (2.0, 140e3), (2.25, 150e3)] {
         close(engine.bdp(gain), bytes);
     }
-    // 0.05 s of 1 MB/s; at least a millisecond of the pace, two packets and four; two more in Up.
+    // 0.05 s of 1 MB/s; at least three times a millisecond of the pace or 64 KiB, and four packets; two more in Up.
     close(engine.target(0.5, MSS), 50e3);
-    engine.pace = Some(60e6);
+    engine.pace = Some(20e6);
     close(engine.target(0.5, MSS), 60e3);
     engine.pace = Some(80e6);
-    close(engine.target(0.5, MSS), 65_536.0);
+    close(engine.target(0.5, MSS), 196_608.0);
     engine.phase = Phase::Up;
+    close(engine.target(1.0, MSS), 198_608.0);
+    engine.pace = Some(20e6);
     close(engine.target(2.25, MSS), 152e3);
     engine.bw = 1.0;
     engine.pace = Some(1.0);
@@ -808,6 +810,14 @@ fn a_window_by_hand() {
     let mut low = engine(100e3, true);
     low.rival.window = 30e3;
     close(after(low, late), 30e3);
+    // 50 kB in bundles are more in flight than twice 100 kB, but not where no link bundles: twice 0.4 kB, or
+    // three times 1 ms of the pace.
+    for (min_rtt, window) in [(0.1, 250e3), (0.0004, 15e3)] {
+        let mut bundled = engine(300e3, true);
+        bundled.aggregation.set_extra(50e3);
+        (bundled.min_rtt.secs, bundled.pace) = (min_rtt, Some(5e6));
+        close(after(bundled, late), window);
+    }
 
     // The pace: 0.99 of gain and rate; lower only once the rate is known, and never none.
     let pace = |bw: f64, reached: bool| {

@@ -98,6 +98,9 @@ guarded! {
     ngx_quic_guarded_conn_stream_send =
         quiche_conn_stream_send(stream: u64, buf: *const u8, len: usize, fin: bool, error: *mut u64) -> isize,
         INVALID_STATE;
+    ngx_quic_guarded_conn_stream_send_with =
+        quiche_conn_stream_send_with(stream: u64, len: usize, fin: bool, fill: Opaque, argp: Opaque, error: *mut u64) -> isize,
+        INVALID_STATE;
     ngx_quic_guarded_conn_report_qoe = quiche_conn_report_qoe(buffered_ms: u64, bitrate: u64, stalled: bool) -> c_int,
         INVALID_STATE as c_int;
     ngx_quic_guarded_conn_stream_deadline = quiche_conn_stream_deadline(stream: u64, within_ms: u64) -> c_int,

@@ -92,8 +92,9 @@ class Client(QuicConnectionProtocol):
             response = self.responses[stream]
             if isinstance(http_event, HeadersReceived):
                 headers = {name.decode(): value.decode() for name, value in http_event.headers}
-                response.status = int(headers.pop(":status"))
-                response.headers = headers
+                # Trailers have none.
+                response.status = int(headers.pop(":status", response.status))
+                response.headers |= headers
             elif isinstance(http_event, DataReceived):
                 response.body += http_event.data
             if http_event.stream_ended and not self.waiters[stream].done():

@@ -37,6 +37,10 @@ ssize_t ngx_quic_guarded_conn_stream_recv(quiche_conn *conn, uint64_t stream,
     uint8_t *out, size_t len, bool *fin, uint64_t *error);
 ssize_t ngx_quic_guarded_conn_stream_send(quiche_conn *conn, uint64_t stream,
     const uint8_t *buf, size_t len, bool fin, uint64_t *error);
+ssize_t ngx_quic_guarded_conn_stream_send_with(quiche_conn *conn,
+    uint64_t stream, size_t len, bool fin,
+    bool (*fill)(const struct iovec *iov, size_t iovcnt, void *argp),
+    void *argp, uint64_t *error);
 int ngx_quic_guarded_conn_stream_shutdown(quiche_conn *conn, uint64_t stream,
     enum quiche_shutdown direction, uint64_t error);
 int ngx_quic_guarded_conn_report_qoe(quiche_conn *conn, uint64_t buffered_ms,
@@ -83,6 +87,7 @@ int ngx_quic_can_resume(const char *congestion_control);
 #define quiche_conn_path_stats        ngx_quic_guarded_conn_path_stats
 #define quiche_conn_stream_recv       ngx_quic_guarded_conn_stream_recv
 #define quiche_conn_stream_send       ngx_quic_guarded_conn_stream_send
+#define quiche_conn_stream_send_with  ngx_quic_guarded_conn_stream_send_with
 #define quiche_conn_stream_shutdown   ngx_quic_guarded_conn_stream_shutdown
 #define quiche_conn_report_qoe        ngx_quic_guarded_conn_report_qoe
 #define quiche_conn_stream_deadline   ngx_quic_guarded_conn_stream_deadline

@@ -22,6 +22,15 @@
 #define NGX_QUIC_GATHER_SIZE      4096
 
 
+/* what quiche is given by a call */
+typedef struct {
+    u_char                 *data;
+    ngx_buf_t              *file;   /* or what is in a file */
+    size_t                  size;
+    bool                    fin;
+} ngx_quic_piece_t;
+
+
 static ssize_t ngx_quic_stream_recv(ngx_connection_t *c, u_char *buf,
     size_t size);
 static ssize_t ngx_quic_stream_send(ngx_connection_t *c, u_char *buf,
@@ -32,8 +41,12 @@ static ngx_chain_t *ngx_quic_stream_send_chain(ngx_connection_t *c,
     ngx_chain_t *in, off_t limit);
 static ngx_buf_t *ngx_quic_uni_buffer(ngx_connection_t *c,
     ngx_quic_stream_t *qs, size_t size);
-static ngx_int_t ngx_quic_gather(ngx_chain_t *in, off_t limit, u_char **data,
-    size_t *size, bool *fin);
+static ngx_int_t ngx_quic_gather(ngx_chain_t *in, off_t limit,
+    ngx_quic_piece_t *piece);
+static bool ngx_quic_read_buffers(const struct iovec *iov, size_t n,
+    void *data);
+static ngx_int_t ngx_quic_read_buffer(ngx_buf_t *b, off_t offset, u_char *p,
+    size_t size);
 static void ngx_quic_block_stream(ngx_quic_connection_t *qc,
     ngx_quic_stream_t *qs);
 
@@ -308,10 +321,10 @@ ngx_quic_stream_send_chain(ngx_connection_t *c, ngx_chain_t *in, off_t limit)
     bool                    fin;
     off_t                   total, room;
     size_t                  size;
-    u_char                 *data;
     ssize_t                 n;
     uint64_t                code;
     ngx_event_t            *wev;
+    ngx_quic_piece_t        piece;
     ngx_quic_stream_t      *qs;
     ngx_quic_connection_t  *qc;
 
@@ -345,18 +358,27 @@ ngx_quic_stream_send_chain(ngx_connection_t *c, ngx_chain_t *in, off_t limit)
 
     for ( ;; ) {
 
-        if (ngx_quic_gather(in, limit - total, &data, &size, &fin) != NGX_OK) {
-            ngx_log_error(NGX_LOG_ALERT, c->log, 0,
-                          "quic buffer is not in memory");
+        if (ngx_quic_gather(in, limit - total, &piece) != NGX_OK) {
             wev->error = 1;
             return NGX_CHAIN_ERROR;
         }
+
+        size = piece.size;
+        fin = piece.fin;
 
         if (size == 0 && !fin) {
             break;
         }
 
-        n = quiche_conn_stream_send(qc->conn, qs->id, data, size, fin, &code);
+        if (piece.file) {
+            n = quiche_conn_stream_send_with(qc->conn, qs->id, size, fin,
+                                             ngx_quic_read_buffers, piece.file,
+                                             &code);
+
+        } else {
+            n = quiche_conn_stream_send(qc->conn, qs->id, piece.data, size, fin,
+                                        &code);
+        }
 
         if (n == QUICHE_ERR_DONE) {
             wev->ready = 0;
@@ -416,34 +438,22 @@ ngx_quic_stream_send_chain(ngx_connection_t *c, ngx_chain_t *in, off_t limit)
  */
 
 static ngx_int_t
-ngx_quic_gather(ngx_chain_t *in, off_t limit, u_char **data, size_t *size,
-    bool *fin)
+ngx_quic_gather(ngx_chain_t *in, off_t limit, ngx_quic_piece_t *piece)
 {
-    size_t      len;
+    off_t       len;
     u_char     *p;
     ngx_buf_t  *b;
 
     static u_char  buf[NGX_QUIC_GATHER_SIZE];
 
-    *data = NULL;
-    *size = 0;
-    *fin = false;
+    ngx_memzero(piece, sizeof(ngx_quic_piece_t));
 
     p = buf;
 
     for ( /* void */ ; in; in = in->next) {
         b = in->buf;
 
-        len = 0;
-
-        if (!ngx_buf_special(b)) {
-
-            if (!ngx_buf_in_memory(b)) {
-                return NGX_ERROR;
-            }
-
-            len = b->last - b->pos;
-        }
+        len = ngx_buf_special(b) ? 0 : ngx_buf_size(b);
 
         if (len) {
 
@@ -451,34 +461,122 @@ ngx_quic_gather(ngx_chain_t *in, off_t limit, u_char **data, size_t *size,
                 break;
             }
 
-            if (*size == 0
+            if (piece->size == 0
                 && (in->next == NULL
-                    || (off_t) len > limit
+                    || len > limit
                     || len > NGX_QUIC_GATHER_SIZE / 2))
             {
-                *data = b->pos;
-                *size = (size_t) ngx_min((off_t) len, limit);
-                *fin = (b->last_buf && *size == len);
+                piece->size = (size_t) ngx_min(len, limit);
+                piece->fin = (b->last_buf && (off_t) piece->size == len);
+
+                if (ngx_buf_in_memory(b)) {
+                    piece->data = b->pos;
+
+                } else {
+                    piece->file = b;
+                }
+
                 break;
             }
 
-            if ((off_t) len > limit
-                || len > (size_t) (buf + NGX_QUIC_GATHER_SIZE - p))
-            {
+            if (len > limit || len > buf + NGX_QUIC_GATHER_SIZE - p) {
                 break;
             }
 
-            p = ngx_cpymem(p, b->pos, len);
+            if (ngx_buf_in_memory(b)) {
+                p = ngx_cpymem(p, b->pos, len);
+
+            } else {
+                if (ngx_quic_read_buffer(b, 0, p, len) != NGX_OK) {
+                    return NGX_ERROR;
+                }
+
+                p += len;
+            }
+
             limit -= len;
 
-            *data = buf;
-            *size = p - buf;
+            piece->data = buf;
+            piece->size = p - buf;
         }
 
         if (b->last_buf) {
-            *fin = true;
+            piece->fin = true;
             break;
         }
+    }
+
+    return NGX_OK;
+}
+
+
+/* reads a file to where it is sent from, without another copy of it */
+
+static bool
+ngx_quic_read_buffers(const struct iovec *iov, size_t n, void *data)
+{
+    off_t       done;
+    size_t      i, size;
+    ssize_t     rc;
+    ngx_buf_t  *b = data;
+
+    rc = 0;
+
+#if (NGX_LINUX || NGX_FREEBSD)
+
+    do {
+        rc = preadv(b->file->fd, iov, n, b->file_pos);
+    } while (rc == -1 && ngx_errno == NGX_EINTR);
+
+    /* an error, and an end that comes too soon, is found and told below */
+    rc = ngx_max(rc, 0);
+
+#endif
+
+    done = 0;
+
+    for (i = 0; i < n; i++) {
+        size = ngx_min(iov[i].iov_len, (size_t) rc);
+        rc -= size;
+
+        if (size < iov[i].iov_len
+            && ngx_quic_read_buffer(b, done + size,
+                                    (u_char *) iov[i].iov_base + size,
+                                    iov[i].iov_len - size)
+               != NGX_OK)
+        {
+            return false;
+        }
+
+        done += iov[i].iov_len;
+    }
+
+    return true;
+}
+
+
+static ngx_int_t
+ngx_quic_read_buffer(ngx_buf_t *b, off_t offset, u_char *p, size_t size)
+{
+    ssize_t  n;
+
+    while (size) {
+        n = ngx_read_file(b->file, p, size, b->file_pos + offset);
+
+        if (n == NGX_ERROR) {
+            return NGX_ERROR;
+        }
+
+        if (n == 0) {
+            ngx_log_error(NGX_LOG_ALERT, b->file->log, 0,
+                          "\"%V\" was truncated while it was sent, at %O",
+                          &b->file->name, b->file_pos + offset);
+            return NGX_ERROR;
+        }
+
+        p += n;
+        offset += n;
+        size -= n;
     }
 
     return NGX_OK;

@@ -581,6 +581,8 @@ ngx_quic_create_stream(ngx_connection_t *c, uint64_t id)
     sc->type = SOCK_STREAM;
     sc->pool = pool;
     sc->ssl = c->ssl;
+    /* files are read to where they are sent from, see http-files.patch */
+    sc->ssl->sendfile = 1;
     sc->listening = c->listening;
     sc->local_sockaddr = c->local_sockaddr;
     sc->local_socklen = c->local_socklen;
