@@ -90,7 +90,8 @@ pub const ENTRY: Entry = Entry {
         "losses of one ACK are judged together, and count as one range",
         "persistent congestion is an RTO that leaves four packets, and none of the model after 5 s without an ACK",
         "a spurious loss does not bring back the probe that it ended",
-        "the window of extra_acked is 5 to 10 round trips; below a least RTT of 0.5 ms it adds nothing",
+        "the window of extra_acked is 5 to 10 round trips; below a least RTT of 0.5 ms losses make it \
+         smaller, and none is thought to be by chance",
     ],
     params: &PARAMS,
     new: |settings| boxed(Bbr(Rules::new(settings))),
@@ -172,9 +173,10 @@ pub(super) const fn compete(words: &'static [&'static str]) -> Param {
 /// MinPipeCwnd, in packets.
 const MIN_PACKETS: f64 = 4.0;
 
-/// A path whose least RTT is below this has no link that bundles ACKs: what is acked at once beyond the rate is what
-/// a busy host left in its socket's buffer. With a window for that, too, 3 to 8 % of what nginx sent over loopback,
-/// and 20 % to a client without a processor of its own, was lost in that buffer; with [`OFFLOAD_QUANTA`] nothing.
+/// A path whose least RTT is below this has no link that bundles ACKs or loses packets by chance: what is acked at once
+/// beyond the rate is what a busy host left in its socket's buffer, and what is lost was lost there. With windows for
+/// that whatever was lost, 3 to 8 % of what nginx sent over loopback, and 20 % to a client without a processor of its
+/// own, was lost.
 const SHORT_SECS: f64 = 0.0005;
 
 /// The draft's offload_budget is so many times its send_quantum.
@@ -452,15 +454,18 @@ impl Engine {
         self.quantized(self.bdp(gain), mss)
     }
 
+    /// The draft's send_quantum, without its two packets at least: three times that is about MinPipeCwnd.
+    fn quantum(&self) -> f64 {
+        (self.pace.unwrap_or(0.0) * 1e-3).at_most(65_536.0)
+    }
+
     fn quantized(&self, bytes: f64, mss: f64) -> f64 {
-        // Its two packets at least, three times, are about MinPipeCwnd.
-        let quantum = (self.pace.unwrap_or(0.0) * 1e-3).at_most(65_536.0);
         let probe = match self.phase {
             Phase::Up => 2.0 * mss,
             _ => 0.0,
         };
         bytes
-            .at_least(OFFLOAD_QUANTA * quantum)
+            .at_least(OFFLOAD_QUANTA * self.quantum())
             .at_least(MIN_PACKETS * mss)
             + probe
     }
@@ -473,11 +478,7 @@ impl Engine {
     }
 
     fn set_cwnd(&mut self, seen: &Seen) {
-        let extra = match self.min_rtt.secs < SHORT_SECS {
-            true => 0.0,
-            false => self.aggregation.extra(),
-        };
-        let most = self.bdp(self.phase.cwnd_gain()) + extra;
+        let most = self.bdp(self.phase.cwnd_gain()) + self.aggregation.extra();
         let most = self.quantized(most, seen.mss);
         let begins = (seen.sample.total_bytes as f64) < self.initial_cwnd;
         if self.full.reached {

@@ -8,6 +8,7 @@ use super::Phase;
 use super::Rules;
 use super::Seen;
 use super::MIN_PACKETS;
+use super::SHORT_SECS;
 use crate::cc::units::Bounded;
 use crate::cc::Flight;
 use crate::cc::Loss;
@@ -82,6 +83,12 @@ impl Bounds {
         self.inflight_latest = 0.0;
     }
 
+    /// So many packets were lost in this round trip.
+    #[cfg(test)]
+    pub fn lose(&mut self, packets: f64) {
+        self.lost += packets;
+    }
+
     /// What was lost in this round trip was not.
     pub fn forget_losses(&mut self) {
         self.lost = 0.0;
@@ -127,7 +134,13 @@ impl Engine {
             true => self.judge.too_many(rules, lost, sent),
             false => true,
         };
-        if lost == 0.0 || !congested || self.phase.is_probing() {
+        if lost == 0.0 || !congested {
+            return;
+        }
+        if self.min_rtt.secs < SHORT_SECS {
+            self.aggregation.cut(rules.beta);
+        }
+        if self.phase.is_probing() {
             return;
         }
         let bounds = &mut self.bounds;

@@ -67,7 +67,7 @@ impl MaxBw {
 }
 
 /// What is acked beyond the rate, because ACKs come in bundles.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Aggregation {
     /// On the engine's clock.
     since: Option<u64>,
@@ -75,11 +75,35 @@ pub struct Aggregation {
     extra: [f64; 2],
     /// Where the half that fills began.
     round: u64,
+    /// The most that did not lose too much; infinite before anything was lost.
+    most: f64,
+}
+
+impl Default for Aggregation {
+    fn default() -> Self {
+        Aggregation {
+            since: None,
+            delivered: 0.0,
+            extra: [0.0; 2],
+            round: 0,
+            most: f64::INFINITY,
+        }
+    }
 }
 
 impl Aggregation {
     pub fn extra(&self) -> f64 {
-        self.extra[0].at_least(self.extra[1])
+        self.extra[0].at_least(self.extra[1]).at_most(self.most)
+    }
+
+    /// So much in bundles was too much: `keep` of it is less.
+    pub fn cut(&mut self, keep: f64) {
+        self.most = keep * self.extra();
+    }
+
+    /// There may be room for more again.
+    pub fn grow(&mut self, bytes: f64) {
+        self.most += bytes;
     }
 
     /// As if so much had been acked at once.
@@ -149,5 +173,20 @@ mod tests {
         // In Startup for the round itself.
         assert_eq!(update(60_000, 90.0, 1e9, 10, false), 100.0);
         assert_eq!(update(90_000, 7.0, 1e9, 11, false), 7.0);
+    }
+
+    #[test]
+    fn what_losses_leave_of_it() {
+        let mut aggregation = Aggregation::default();
+        aggregation.set_extra(500.0);
+        aggregation.grow(10.0);
+        assert_eq!(aggregation.extra(), 500.0);
+        // 0.7 of 500, and of what is left.
+        aggregation.cut(0.7);
+        assert_eq!(aggregation.extra(), 350.0);
+        aggregation.cut(0.7);
+        assert!((aggregation.extra() - 245.0).abs() < 1e-9);
+        aggregation.grow(55.0);
+        assert!((aggregation.extra() - 300.0).abs() < 1e-9);
     }
 }

@@ -23,6 +23,7 @@ use std::time::Instant;
 
 use super::Rules;
 use super::Seen;
+use super::SHORT_SECS;
 use crate::cc::units::seconds;
 use crate::cc::units::Bounded;
 
@@ -211,6 +212,9 @@ impl Judge {
 
     /// Whether what is lost now is lost without a queue, on a path that shows one at other times.
     fn has_no_queue(&self) -> bool {
+        if self.min_rtt < SHORT_SECS {
+            return false;
+        }
         let longest = self.longest_queue();
         let most = LEAST_QUEUE_SECS.at_least((longest / 4.0).at_most(NO_QUEUE_SECS));
         longest >= SHOWN_QUEUE_SECS && self.near.get() < most
@@ -436,6 +440,19 @@ mod tests {
                 judge.on_ack(&seen(now, 0.1 + queue, 50.0), 0.1, true);
                 close(judge.p0(0.05), 2.0 / 339.6472);
             }
+        }
+    }
+
+    #[test]
+    fn nothing_is_lost_by_chance_where_no_link_is() {
+        for (min_rtt, learns) in [(0.0006, true), (0.0004, false)] {
+            let mut judge = Judge {
+                longest: [0.0, 0.008],
+                near: settled(0.0),
+                ..Judge::default()
+            };
+            judge.on_ack(&seen(Instant::now(), min_rtt, 98.0), min_rtt, true);
+            assert_eq!(judge.learns, learns);
         }
     }
 

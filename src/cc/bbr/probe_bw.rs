@@ -142,6 +142,7 @@ impl Engine {
         self.phase = Phase::Up;
         self.cycle.rate_before = self.max_bw.get();
         self.cycle.grown = 0;
+        self.aggregation.grow(self.quantum() / 8.0);
         self.raise_slope(seen.mss);
     }
 

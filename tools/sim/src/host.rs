@@ -154,6 +154,8 @@ pub struct Host {
     pub held: Option<(u32, Nanos, usize)>,
     /// When it is to be served next, and the number of that event.
     pub wake_at: Nanos,
+    /// When the connection's timer is due, as of the last turn.
+    pub timer: Nanos,
     pub wake_number: u64,
     /// Times of its entries in the event queue, the next one last.
     pub queued: Vec<Nanos>,
@@ -178,6 +180,7 @@ impl Host {
             attempt,
             held: None,
             wake_at: NEVER,
+            timer: NEVER,
             wake_number: 0,
             queued: Vec::new(),
             served_at: None,

@@ -49,13 +49,14 @@ impl World<'_> {
 
     /// Timers, events, application, sending; then the next time.
     pub(super) fn serve(&mut self, index: usize) {
-        let now = self.set_clock();
+        self.set_clock();
         let Some(mut host) = self.hosts[index].take() else {
             return;
         };
         host.wake_at = NEVER;
         host.served_at = Some(self.now);
-        if host.quic.timeout_instant().is_some_and(|at| at <= now) {
+        // What arrived since may have moved it, which shows at the end of this turn: no timer begins in the past.
+        if host.timer <= self.now {
             host.quic.on_timeout();
         }
         let application = self.step(&mut host);
@@ -84,14 +85,14 @@ impl World<'_> {
             self.on_closed(connection, attempt, Failure::Closed(reason));
             return;
         }
-        let timer = host.quic.timeout_instant().map_or(NEVER, |at| {
+        host.timer = host.quic.timeout_instant().map_or(NEVER, |at| {
             at.saturating_duration_since(self.base).as_nanos() as Nanos
         });
         // What is due within the gathering time leaves together.
         let release = host
             .held
             .map_or(NEVER, |(_, at, _)| at.saturating_sub(self.gather));
-        let next = timer.min(release).min(application);
+        let next = host.timer.min(release).min(application);
         self.hosts[index] = Some(host);
         if next < NEVER {
             // A timer that did not move would keep time from passing.
