@@ -175,7 +175,7 @@ const MIN_PACKETS: f64 = 4.0;
 
 /// A path whose least RTT is below this has no link that bundles ACKs or loses packets by chance: what is acked at once
 /// beyond the rate is what a busy host left in its socket's buffer, and what is lost was lost there. With windows for
-/// that whatever was lost, 3 to 8 % of what nginx sent over loopback, and 20 % to a client without a processor of its
+/// that whatever was lost, 2 to 8 % of what nginx sent over loopback, and 20 % to a client without a processor of its
 /// own, was lost.
 const SHORT_SECS: f64 = 0.0005;
 
@@ -454,7 +454,7 @@ impl Engine {
         self.quantized(self.bdp(gain), mss)
     }
 
-    /// The draft's send_quantum, without its two packets at least: three times that is about MinPipeCwnd.
+    /// The draft's send_quantum, but for its least of two packets: MinPipeCwnd is the least window here.
     fn quantum(&self) -> f64 {
         (self.pace.unwrap_or(0.0) * 1e-3).at_most(65_536.0)
     }

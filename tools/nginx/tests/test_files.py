@@ -74,9 +74,14 @@ def test_compressed(make_nginx, folder):
     assert gzip.decompress(response.body) == (folder / "200001").read_bytes()
 
 
-def test_truncated(make_nginx, folder):
-    """A file that ends too soon ends its response only."""
-    nginx = make_nginx(server="limit_rate 200k;")
+@pytest.mark.parametrize("directives, said", [
+    ("", "files/shrinks. was truncated while it was sent"),
+    # Read by nginx: in a thread, or to be changed.
+    ("aio threads;", "read only"), ("directio 4k;", "read only"), ("ssi on; ssi_types *;", "read only"),
+])
+def test_truncated(make_nginx, folder, directives, said):
+    """A file that ends too soon ends its response only. Who read it is told by what is said."""
+    nginx = make_nginx(server=f"limit_rate 200k; {directives}")
     (folder / "shrinks").write_bytes(bytes(4_000_000))
 
     async def conversation():
@@ -88,5 +93,5 @@ def test_truncated(make_nginx, folder):
             return await client.request("/files/1000")
     assert h3.run(conversation()).body == (folder / "1000").read_bytes()
     # Loud, as nginx is for sendfile(2).
-    with pytest.raises(AssertionError, match="files/shrinks. was truncated while it was sent"):
+    with pytest.raises(AssertionError, match=said):
         nginx.stop()
