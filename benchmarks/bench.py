@@ -14,7 +14,7 @@ from mpqbench import SUMMARIES
 # What they measure on and with.
 sys.path += [str(Path(__file__).resolve().parents[1] / folder) for folder in ("mininet", "experiments")]
 
-PROGRAMS = ("mpq", "wire", "stock", "patched", "nginx", "native", "h2load", "acks", "picks")
+PROGRAMS = ("mpq", "wire", "stock", "patched", "nginx", "native", "h2load", "acks", "picks", "noq")
 
 
 def parse_arguments(words=None):

@@ -6,6 +6,7 @@ SUMMARIES = {
     "handover": "the better of two links dies silently during a download: longest pause, completion time",
     "agreement": "the same scenarios in the simulator and in Mininet: goodput within 5 %, path shares within 10 %",
     "overhead": "loopback: multipath off against stock quiche (throughput), two paths against one (CPU per byte)",
+    "noq": "mpq get from mpq serve over loopback beside noq: seconds, CPU per GB of each end",
     "controllers": "an acknowledged packet in each congestion controller, by number of paths, beside quiche's CUBIC",
     "picks": "a scheduler's pick, without and with all that it may look at",
     "sim": "the simulator: speed, CPU per byte beside the same download over loopback, memory of a 1000 s run",

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import time
 
 from mpqnet import process, results
 from mpqnet.process import CommandError
@@ -11,25 +12,41 @@ from .setting import cpu_seconds, wait_with_usage
 
 TIMEOUT_S = 120
 
+# Options of both ends, for what is held against a network of Ethernet: loopback carries jumbo frames.
+ETHERNET = ("--max-datagram", "1472")
 
-def get(setting, bulk, sha256, paths):
+
+def get(setting, bulk, sha256, paths, options=()):
     """One download over so many loopback addresses: CPU seconds of `mpq get` and `mpq serve` together, and the
-    bytes received on each path."""
+    bytes received on each path. Raises ResultError unless all of it arrived over all of them."""
     report = setting.out / "get.json"
     report.unlink(missing_ok=True)
+    _, *cpu_s = timed(setting, bulk, paths, options, [f"--json={report}"])
+    got = results.load_get(report)
+    received = [path.recv_bytes for path in got.paths]
+    if got.sha256 != sha256 or len(received) != paths:
+        raise results.ResultError(f"{report}: SHA-256 {got.sha256}, {len(received)} paths; expected {sha256} and {paths}")
+    return sum(cpu_s), received
+
+
+def timed(setting, bulk, paths, options=(), client_options=()):
+    """The same without a look at what arrived, which takes time: seconds from the start of the client to its end, CPU
+    seconds of the client, and of the server. Both ends are given `options`."""
     server = subprocess.Popen(
-        [setting.mpq, "serve", bulk.parent, "--quiet", "--listen", f"127.0.0.1:{PORT}", "--name", "127.0.0.1"],
+        [setting.mpq, "serve", bulk.parent, "--quiet", "--listen", f"127.0.0.1:{PORT}", "--name", "127.0.0.1", *options],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, bufsize=0)
     client = None
     try:
         fingerprint = wait_for_fingerprint(server)
-        command = [setting.mpq, "get", f"https://127.0.0.1:{PORT}/{bulk.name}", f"--json={report}", "--quiet",
-                   "--pin", fingerprint, "-o", os.devnull]
+        command = [setting.mpq, "get", f"https://127.0.0.1:{PORT}/{bulk.name}", "--quiet", "--pin", fingerprint, "-o", os.devnull,
+                   *options, *client_options]
         for number in range(paths):
             command += ["--path", f"127.0.0.{number + 1}"]
+        began = time.monotonic()
         client = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                   stderr=subprocess.DEVNULL)
         code, client_usage = wait_with_usage(client, TIMEOUT_S)
+        seconds = time.monotonic() - began
         if code != 0:
             raise CommandError(f"`{' '.join(map(str, command))}` failed ({code})")
         server.terminate()
@@ -38,8 +55,4 @@ def get(setting, bulk, sha256, paths):
         for child in (client, server):
             if child:
                 process.stop(child)
-    got = results.load_get(report)
-    received = [path.recv_bytes for path in got.paths]
-    if got.sha256 != sha256 or len(received) != paths:
-        raise results.ResultError(f"{report}: SHA-256 {got.sha256}, {len(received)} paths; expected {sha256} and {paths}")
-    return cpu_seconds(client_usage) + cpu_seconds(server_usage), received
+    return seconds, cpu_seconds(client_usage), cpu_seconds(server_usage)

@@ -71,7 +71,7 @@ def _two_paths_against_one(setting):
     status = setting.status("overhead, two paths against one")
     for i in range(setting.runs):
         for paths in sorted(costs, reverse=i % 2 == 1):
-            cpu, received = loopback.get(setting, bulk, sha256, paths)
+            cpu, received = loopback.get(setting, bulk, sha256, paths, loopback.ETHERNET)
             costs[paths].values.append(cpu / (GET_BYTES / 1e9))
             if paths == 2:
                 share.values.append(min(received) / sum(received))

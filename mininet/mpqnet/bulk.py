@@ -4,9 +4,16 @@ import hashlib
 import random
 
 
+PIECE_BYTES = 16 << 20
+
+
 def make_bulk(file, size, seed):
     """Writes the file to download: `size` bytes that no compression shortens, the same for each seed."""
-    file.write_bytes(random.Random(seed).randbytes(size))
+    source = random.Random(seed)
+    with open(file, "wb") as stream:
+        # All of it at once would be held in memory, several times.
+        for start in range(0, size, PIECE_BYTES):
+            stream.write(source.randbytes(min(PIECE_BYTES, size - start)))
 
 
 def sha256_of(file):

@@ -86,8 +86,9 @@ pub struct TransportSettings {
     /// `active_connection_id_limit`, per path ID.
     pub active_connection_id_limit: u64,
 
-    /// The largest UDP payload sent, in bytes. At most
-    /// [`crate::MAX_DATAGRAM_BYTES`].
+    /// The largest UDP payload that is looked for on each path, in bytes. No
+    /// more than [`crate::ETHERNET_DATAGRAM_BYTES`]: for larger ones see
+    /// [`crate::SocketOptions::max_datagram_bytes`].
     pub max_datagram_bytes: usize,
 
     /// HyStart++ in slow start.
@@ -142,7 +143,7 @@ impl Default for TransportSettings {
             handshake_timeout: Duration::from_secs(10),
             max_path_id: Some(7),
             active_connection_id_limit: 4,
-            max_datagram_bytes: crate::MAX_DATAGRAM_BYTES,
+            max_datagram_bytes: crate::ETHERNET_DATAGRAM_BYTES,
             hystart: true,
             ack_detours: true,
             ack_frequency: true,
@@ -208,9 +209,11 @@ impl TransportSettings {
         config.set_max_idle_timeout(self.idle_timeout.as_millis() as u64);
         config.set_max_ack_delay(self.max_ack_delay.as_millis() as u64);
         config.set_max_recv_udp_payload_size(65_527);
-        config
-            .set_max_send_udp_payload_size(self.max_datagram_bytes.min(crate::MAX_DATAGRAM_BYTES));
-        // Each path starts with 1200 bytes and finds out what it carries.
+        config.set_max_send_udp_payload_size(
+            self.max_datagram_bytes.min(crate::ETHERNET_DATAGRAM_BYTES),
+        );
+        // Each path starts with 1200 bytes and finds out what it carries; what is larger still is a matter of its
+        // interface (`SocketOptions::max_datagram_bytes`).
         config.discover_pmtu(true);
         config.set_initial_max_data(self.max_data);
         config.set_initial_max_stream_data_bidi_local(self.max_stream_data);

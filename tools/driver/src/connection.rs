@@ -217,10 +217,10 @@ impl Conn {
         multipath::keep_alive(&mut self.quic);
     }
 
-    /// Tells the path manager, once, whether the peer agreed to several paths.
-    pub(crate) fn tell_agreed(&mut self) {
+    /// Tells the path manager, once, whether the peer agreed to several paths. Returns whether this was when.
+    pub(crate) fn tell_agreed(&mut self) -> bool {
         if std::mem::replace(&mut self.is_agreed, true) {
-            return;
+            return false;
         }
         let event = match self.is_multipath() {
             true => Event::Confirmed,
@@ -229,6 +229,7 @@ impl Conn {
         if let Some(manager) = &mut self.manager {
             manager.on_event(Instant::now(), event);
         }
+        true
     }
 
     /// Ends the connection because the peer's certificate is not the one
@@ -286,7 +287,7 @@ impl Conn {
 
         let room = max_segments(train.from, train.segment_bytes);
         let mut segments = 1;
-        while segments < room && train.end + MAX_DATAGRAM_BYTES <= MAX_TRAIN_BYTES {
+        while segments < room && train.end + train.segment_bytes <= MAX_TRAIN_BYTES {
             let most = (room - segments) * train.segment_bytes;
             let end = (train.end + most).min(MAX_TRAIN_BYTES);
             if let Ok(len) = self.quic.send_train(&mut train.buf[train.end..end]) {

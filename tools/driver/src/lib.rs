@@ -18,6 +18,7 @@ mod conn_key;
 mod connection;
 mod error;
 mod listener;
+mod path_mtu;
 mod qlog;
 mod returning;
 mod socket;
@@ -44,6 +45,10 @@ pub use returning::Resumption;
 pub use socket::SendStats;
 pub use socket::SocketOptions;
 
-/// The largest UDP payload this crate sends, in bytes: what an Ethernet frame
-/// carries over IPv4.
-pub const MAX_DATAGRAM_BYTES: usize = 1472;
+/// The largest UDP payload this crate sends, in bytes: what a jumbo frame of
+/// 9,000 bytes carries over IPv4.
+pub const MAX_DATAGRAM_BYTES: usize = 8972;
+
+/// What an Ethernet frame carries over IPv4. Larger datagrams are looked for
+/// where the MTU of the interface has room for them.
+pub const ETHERNET_DATAGRAM_BYTES: usize = 1472;

@@ -47,6 +47,10 @@ pub struct SocketOptions {
 
     /// Use segmentation offload where the kernel has it.
     pub gso: bool,
+
+    /// The largest UDP payload that is looked for where the MTU of an interface
+    /// has room for it, in bytes, at most [`MAX_DATAGRAM_BYTES`].
+    pub max_datagram_bytes: usize,
 }
 
 impl Default for SocketOptions {
@@ -54,6 +58,7 @@ impl Default for SocketOptions {
         SocketOptions {
             buffer_bytes: 8 << 20,
             gso: true,
+            max_datagram_bytes: MAX_DATAGRAM_BYTES,
         }
     }
 }
@@ -119,6 +124,7 @@ pub(crate) struct Socket {
     io: RawSocket,
     state: UdpSocketState,
     local: SocketAddr,
+    device: Option<String>,
     gso: bool,
     /// Datagrams that met EAGAIN, oldest first.
     queue: VecDeque<Train>,
@@ -165,6 +171,7 @@ impl Socket {
             io,
             state,
             local,
+            device: device.map(str::to_owned),
             gso: options.gso,
             queue: VecDeque::new(),
             send_error_reported: false,
@@ -175,6 +182,11 @@ impl Socket {
     /// The bound address, with the port the kernel chose.
     pub fn local(&self) -> SocketAddr {
         self.local
+    }
+
+    /// The interface that it was to be bound to.
+    pub fn device(&self) -> Option<&str> {
+        self.device.as_deref()
     }
 
     /// Whether the socket takes datagrams for every local address.
@@ -639,6 +651,7 @@ mod tests {
             // The kernel's floor, a few datagrams.
             buffer_bytes: 1,
             gso: false,
+            ..Default::default()
         });
         let mut queued = 0;
         let mut sent = 0;

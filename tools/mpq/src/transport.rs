@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use mpq_driver::SocketOptions;
 use mpq_driver::TransportSettings;
+use mpq_driver::MAX_DATAGRAM_BYTES;
 
 use crate::cc_trace;
 use crate::exit::Failure;
@@ -77,9 +79,10 @@ pub struct TransportArgs {
     #[arg(long, value_name = "N", default_value_t = 4)]
     max_active_cids: u64,
 
-    /// Largest UDP payload to look for on each path; the path MTU is found out
-    #[arg(long, value_name = "BYTES", default_value_t = 1472,
-          value_parser = clap::value_parser!(u16).range(1200..=1472))]
+    /// Largest UDP payload to look for on each path; the path MTU is found out, above 1472 where interfaces have jumbo
+    /// frames
+    #[arg(long, value_name = "BYTES", default_value_t = MAX_DATAGRAM_BYTES as u16,
+          value_parser = clap::value_parser!(u16).range(1200..=MAX_DATAGRAM_BYTES as i64))]
     max_datagram: u16,
 
     /// Disable HyStart++
@@ -148,6 +151,14 @@ impl TransportArgs {
     /// Whether multipath is not offered.
     pub fn is_single_path(&self) -> bool {
         self.no_multipath
+    }
+
+    /// How sockets are set up for that.
+    pub fn sockets(&self) -> SocketOptions {
+        SocketOptions {
+            max_datagram_bytes: self.max_datagram.into(),
+            ..SocketOptions::default()
+        }
     }
 
     /// The settings these options stand for. Creates the file of `--cc-trace` and the folder of `--qlog`.

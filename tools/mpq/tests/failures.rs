@@ -175,6 +175,29 @@ fn a_path_of_small_datagrams_does_not_hold_up_the_other() {
 }
 
 #[test]
+fn jumbo_frames_that_only_the_interface_carries() {
+    for links in [&[0][..], &[1], &[0, 1]] {
+        let transfer = Transfer::new(&[]);
+        for link in links {
+            transfer.relay.link(*link).set_max_datagram(1500);
+        }
+        transfer.check_whole(&finish(transfer.start(&[])));
+    }
+}
+
+#[test]
+fn jumbo_frames_that_are_not_carried_any_more() {
+    for index in [0, 1] {
+        let transfer = Transfer::new(&[]);
+        let child = transfer.start(&[]);
+        transfer.until_link_carries(index, SOME_BYTES);
+        transfer.relay.link(index).set_max_datagram(1500);
+        transfer.until_link_carries(index, SOME_BYTES);
+        transfer.check_whole(&finish(child));
+    }
+}
+
+#[test]
 fn a_link_that_dies_silently_leaves_the_other() {
     for index in [0, 1] {
         let transfer = Transfer::new(&[]);

@@ -12,12 +12,16 @@ use slab::Slab;
 
 use super::table::Table;
 use super::Endpoint;
+use crate::connection::Conn;
+use crate::path_mtu;
 use crate::socket::BufferPool;
 use crate::socket::SendStats;
 use crate::socket::Sent;
 use crate::socket::Socket;
 use crate::socket::SocketOptions;
 use crate::socket::Train;
+use crate::ETHERNET_DATAGRAM_BYTES;
+use crate::MAX_DATAGRAM_BYTES;
 
 pub(super) struct Sockets {
     options: SocketOptions,
@@ -66,6 +70,31 @@ impl Sockets {
                 table.link_down(&train, error);
                 self.pool.put(train.buf);
             }
+        }
+    }
+
+    /// Has the path from `local` to `peer` asked for datagrams that are larger than those of Ethernet, where its
+    /// interface and the peer have room for them.
+    pub(super) fn look_for_large_datagrams(
+        &self,
+        conn: &mut Conn,
+        local: SocketAddr,
+        peer: SocketAddr,
+    ) {
+        let accepted = conn.quic.peer_transport_params();
+        let accepted = accepted.map_or(0, |params| params.max_udp_payload_size);
+        let most = self.options.max_datagram_bytes.min(MAX_DATAGRAM_BYTES);
+        if most.min(accepted as usize) <= ETHERNET_DATAGRAM_BYTES {
+            return;
+        }
+        let device =
+            socket_for(&self.by_local, local).and_then(|index| self.slab[index].socket.device());
+        match path_mtu::largest_payload(local.ip(), peer, device) {
+            Ok(bytes) if bytes > ETHERNET_DATAGRAM_BYTES => {
+                let _ = conn.quic.probe_larger_pmtu(local, peer, bytes.min(most));
+            }
+            Ok(_) => {}
+            Err(e) => log::debug!("the MTU from {local} to {peer} is not known: {e}"),
         }
     }
 

@@ -34,7 +34,11 @@ impl Endpoint {
             };
             conn.is_dirty = false;
 
+            let sockets = &self.sockets;
             while let Some(event) = conn.quic.path_event_next() {
+                if let PathEvent::Opened { local, peer, .. } = event {
+                    sockets.look_for_large_datagrams(conn, local, peer);
+                }
                 if let Some(keeper) = &keeper {
                     resume(keeper, conn, &event);
                 }
@@ -49,7 +53,12 @@ impl Endpoint {
             }
             if conn.quic.is_established() {
                 conn.handshake_deadline = None;
-                conn.tell_agreed();
+                if conn.tell_agreed() {
+                    let first = conn.quic.path_stats().next();
+                    if let Some((local, peer)) = first.map(|p| (p.local_addr, p.peer_addr)) {
+                        sockets.look_for_large_datagrams(conn, local, peer);
+                    }
+                }
             }
             if let (Some(keeper), Some(returning)) = (&keeper, &mut conn.returning) {
                 returning.tell(keeper, &mut conn.quic, tells_addresses);

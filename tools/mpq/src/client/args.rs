@@ -11,7 +11,6 @@ use mpq_driver::facts::Named;
 use mpq_driver::facts::Selection;
 use mpq_driver::h3::client::ClientSettings;
 use mpq_driver::h3::client::Verify;
-use mpq_driver::SocketOptions;
 
 use crate::exit::Failure;
 use crate::identity::parse_fingerprint;
@@ -151,7 +150,7 @@ impl ClientArgs {
             verify,
             locals,
             paths: self.policy,
-            sockets: SocketOptions::default(),
+            sockets: self.transport.sockets(),
         })
     }
 }

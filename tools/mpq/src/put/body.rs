@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::fs::File;
 use std::io;
+use std::io::IoSliceMut;
 use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -60,6 +61,23 @@ impl FileBody {
     }
 }
 
+impl FileBody {
+    /// Takes account of what was read, where there was something to read.
+    fn account(&mut self, read: io::Result<usize>) -> io::Result<usize> {
+        let about = |why: String| io::Error::other(format!("cannot read {}: {why}", self.name));
+        let n = match read {
+            Ok(0) => return Err(about("it became shorter".into())),
+            Ok(n) => n,
+            Err(e) => return Err(about(e.to_string())),
+        };
+        self.left = self.left.saturating_sub(n as u64);
+        if let Some(upload) = &self.upload {
+            upload.borrow_mut().read_bytes += n as u64;
+        }
+        Ok(n)
+    }
+}
+
 impl Body for FileBody {
     /// What the file had when it was opened: `content-length` says so much.
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
@@ -67,17 +85,17 @@ impl Body for FileBody {
         if wanted == 0 {
             return Ok(0);
         }
-        let about = |why: String| io::Error::other(format!("cannot read {}: {why}", self.name));
-        let n = match self.file.read(&mut buf[..wanted]) {
-            Ok(0) => return Err(about("it became shorter".into())),
-            Ok(n) => n,
-            Err(e) => return Err(about(e.to_string())),
-        };
-        self.left -= n as u64;
-        if let Some(upload) = &self.upload {
-            upload.borrow_mut().read_bytes += n as u64;
-        }
-        Ok(n)
+        let read = self.file.read(&mut buf[..wanted]);
+        self.account(read)
+    }
+
+    fn left(&self) -> Option<u64> {
+        Some(self.left)
+    }
+
+    fn read_vectored(&mut self, bufs: &mut [IoSliceMut]) -> io::Result<usize> {
+        let read = self.file.read_vectored(bufs);
+        self.account(read)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::fs::Metadata;
 use std::io;
+use std::io::IoSliceMut;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
 use std::os::unix::fs::MetadataExt;
@@ -279,6 +280,17 @@ impl Body for FileBody {
         }
         self.offset += len as u64;
         self.left -= len as u64;
+        Ok(len)
+    }
+
+    fn left(&self) -> Option<u64> {
+        Some(self.left)
+    }
+
+    fn read_vectored(&mut self, bufs: &mut [IoSliceMut]) -> io::Result<usize> {
+        let len = rustix::io::preadv(&self.file, bufs, self.offset)?;
+        self.offset += len as u64;
+        self.left = self.left.saturating_sub(len as u64);
         Ok(len)
     }
 }

@@ -10,7 +10,6 @@ use std::time::Instant;
 
 use mpq_driver::h3::server::Server;
 use mpq_driver::ListenOptions;
-use mpq_driver::SocketOptions;
 
 use crate::exit::Failure;
 use crate::exit::LOCAL;
@@ -138,7 +137,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
             qlog: settings.qlog,
             ..Default::default()
         },
-        SocketOptions::default(),
+        args.transport.sockets(),
         files,
     )
     .map_err(fail)?;
