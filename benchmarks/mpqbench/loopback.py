@@ -35,24 +35,29 @@ def timed(setting, bulk, paths, options=(), client_options=()):
     server = subprocess.Popen(
         [setting.mpq, "serve", bulk.parent, "--quiet", "--listen", f"127.0.0.1:{PORT}", "--name", "127.0.0.1", *options],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, bufsize=0)
-    client = None
     try:
         fingerprint = wait_for_fingerprint(server)
         command = [setting.mpq, "get", f"https://127.0.0.1:{PORT}/{bulk.name}", "--quiet", "--pin", fingerprint, "-o", os.devnull,
                    *options, *client_options]
         for number in range(paths):
             command += ["--path", f"127.0.0.{number + 1}"]
-        began = time.monotonic()
-        client = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.DEVNULL)
-        code, client_usage = wait_with_usage(client, TIMEOUT_S)
-        seconds = time.monotonic() - began
-        if code != 0:
-            raise CommandError(f"`{' '.join(map(str, command))}` failed ({code})")
-        server.terminate()
-        _, server_usage = wait_with_usage(server, TIMEOUT_S)
+        return against(server, command, subprocess.DEVNULL)
     finally:
-        for child in (client, server):
-            if child:
-                process.stop(child)
+        process.stop(server)
+
+
+def against(server, command, output):
+    """Runs a client to its end, then ends the server: seconds of the client, CPU seconds of the client, and of the
+    server. `output` takes what the client prints."""
+    began = time.monotonic()
+    client = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.DEVNULL)
+    try:
+        code, client_usage = wait_with_usage(client, TIMEOUT_S)
+    finally:
+        process.stop(client)
+    seconds = time.monotonic() - began
+    if code != 0:
+        raise CommandError(f"`{' '.join(map(str, command))}` failed ({code})")
+    server.terminate()
+    _, server_usage = wait_with_usage(server, TIMEOUT_S)
     return seconds, cpu_seconds(client_usage), cpu_seconds(server_usage)

@@ -2,10 +2,8 @@
 GB of each end. `mpq serve` sends a file, noq what it has in memory; both clients throw away what they receive."""
 
 import json
-import os
 import statistics
 import subprocess
-import time
 
 from mpqnet import process
 from mpqnet.bulk import make_bulk, sha256_of
@@ -13,7 +11,6 @@ from mpqnet.process import CommandError
 
 from . import loopback
 from .figures import Figure, Goal
-from .setting import cpu_seconds, wait_with_usage
 
 RUNS = 5
 
@@ -22,7 +19,6 @@ GET_BYTES = 2 << 30
 GOAL = Goal("<=", 0.6)
 
 NOQ_PORT = 47_777
-TIMEOUT_S = 120
 
 # Loopback carries jumbo frames, which noq does not look for.
 OURS = {"mpq": (), "mpq, datagrams as large as noq's": ("--max-datagram", "1452")}
@@ -68,28 +64,20 @@ def _noq(setting, paths):
     address = f"127.0.0.1:{NOQ_PORT}"
     server = subprocess.Popen([program, "serve", address, "--certificate", certificate], stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    client = None
+    report = setting.out / "noq.json"
     try:
         if server.stdout.readline() != b"ready\n":
             raise CommandError(f"{program} does not serve at {address}")
         command = [program, "get", address, "--certificate", certificate, "--bytes", str(GET_BYTES)]
         for number in range(1, paths):
             command += ["--path", f"127.0.0.{number + 1}"]
-        began = time.monotonic()
-        client = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        code, client_usage = wait_with_usage(client, TIMEOUT_S)
-        seconds = time.monotonic() - began
-        if code != 0:
-            raise CommandError(f"`{' '.join(map(str, command))}` failed ({code})")
-        report = json.loads(client.stdout.read())
-        server.terminate()
-        _, server_usage = wait_with_usage(server, TIMEOUT_S)
+        with open(report, "wb") as output:
+            took = loopback.against(server, command, output)
     finally:
-        for child in (client, server):
-            if child:
-                process.stop(child)
-                child.stdout.close()
-    # Each path it has received something on.
-    if report["bytes"] != GET_BYTES or len([size for size in report["of_paths"] if size]) != paths:
-        raise CommandError(f"noq: {report}; expected {GET_BYTES} bytes over {paths} paths")
-    return seconds, cpu_seconds(client_usage), cpu_seconds(server_usage)
+        process.stop(server)
+        server.stdout.close()
+    got = json.loads(report.read_text(encoding="utf-8"))
+    # Something came on each path.
+    if got["bytes"] != GET_BYTES or len([size for size in got["of_paths"] if size]) != paths:
+        raise CommandError(f"noq: {got}; expected {GET_BYTES} bytes over {paths} paths")
+    return took

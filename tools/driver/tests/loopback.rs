@@ -19,6 +19,7 @@ use mpq_driver::h3::client::ResponseSink;
 use mpq_driver::CloseReason;
 use mpq_driver::EndpointKey;
 use mpq_driver::ListenOptions;
+use mpq_driver::SendStats;
 use mpq_driver::SocketOptions;
 use mpq_driver::TransportSettings;
 use mpq_driver::ETHERNET_DATAGRAM_BYTES;
@@ -28,25 +29,29 @@ fn server() -> TestServer {
     TestServer::start(ServerOptions::default())
 }
 
+/// What a server with such sockets sent for a download of 10 MB.
+fn ten_megabytes_from(sockets: SocketOptions) -> SendStats {
+    let mut server = TestServer::start(ServerOptions {
+        sockets,
+        ..Default::default()
+    });
+    let mut client = client(TransportSettings::default());
+    let key = client.connect("localhost", server.address, None).unwrap();
+    let outcome = ask(&mut client, key, 10_000_000);
+    finish(&mut client, std::slice::from_ref(&outcome));
+    assert_intact(&outcome, 10_000_000);
+    client.close().unwrap();
+    server.join()
+}
+
 #[test]
 fn ten_megabytes_arrive_intact() {
     for gso in [true, false] {
-        let mut server = TestServer::start(ServerOptions {
-            sockets: SocketOptions {
-                gso,
-                max_datagram_bytes: ETHERNET_DATAGRAM_BYTES,
-                ..Default::default()
-            },
+        let stats = ten_megabytes_from(SocketOptions {
+            gso,
+            max_datagram_bytes: ETHERNET_DATAGRAM_BYTES,
             ..Default::default()
         });
-        let mut client = client(TransportSettings::default());
-        let key = client.connect("localhost", server.address, None).unwrap();
-        let outcome = ask(&mut client, key, 10_000_000);
-        finish(&mut client, std::slice::from_ref(&outcome));
-        assert_intact(&outcome, 10_000_000);
-
-        client.close().unwrap();
-        let stats = server.join();
         assert!(stats.datagrams > 10_000_000 / 1472);
         if gso {
             assert!(
@@ -64,21 +69,10 @@ fn jumbo_frames_where_the_interface_has_them() {
     let mtu = std::fs::read_to_string("/sys/class/net/lo/mtu").unwrap();
     let has_jumbo_frames = mtu.trim().parse::<usize>().unwrap() >= 9000;
     for max_datagram_bytes in [ETHERNET_DATAGRAM_BYTES, MAX_DATAGRAM_BYTES] {
-        let mut server = TestServer::start(ServerOptions {
-            sockets: SocketOptions {
-                max_datagram_bytes,
-                ..Default::default()
-            },
+        let stats = ten_megabytes_from(SocketOptions {
+            max_datagram_bytes,
             ..Default::default()
         });
-        let mut client = client(TransportSettings::default());
-        let key = client.connect("localhost", server.address, None).unwrap();
-        let outcome = ask(&mut client, key, 10_000_000);
-        finish(&mut client, std::slice::from_ref(&outcome));
-        assert_intact(&outcome, 10_000_000);
-
-        client.close().unwrap();
-        let stats = server.join();
         let are_large = stats.datagrams < 10_000_000 / ETHERNET_DATAGRAM_BYTES as u64 / 2;
         let expected = has_jumbo_frames && max_datagram_bytes == MAX_DATAGRAM_BYTES;
         assert_eq!(are_large, expected, "{max_datagram_bytes}: {stats:?}");
