@@ -125,11 +125,12 @@ static ngx_uint_t
 ngx_quic_make_messages(ngx_quic_connection_t *qc, ngx_quic_message_t *msgs,
     u_char *buf, ngx_uint_t *more)
 {
+    size_t               size;
     u_char              *p, *end;
     ssize_t              n;
     ngx_uint_t           nmsgs, gso;
     quiche_send_info     info;
-    ngx_quic_message_t  *m;
+    ngx_quic_message_t  *m, *next;
 
     gso = qc->conf->gso_enabled && !qc->no_gso;
 
@@ -140,6 +141,33 @@ ngx_quic_make_messages(ngx_quic_connection_t *qc, ngx_quic_message_t *msgs,
     *more = 1;
 
     while (end - p >= NGX_QUIC_DATAGRAM_SIZE) {
+
+        /* a train that did not fit into a message goes on in the next */
+
+        if (m && m->len % m->segment == 0
+            && (m->nsegments == NGX_QUIC_MAX_SEGMENTS
+                || m->len + m->segment > NGX_QUIC_MAX_MESSAGE))
+        {
+            next = &msgs[nmsgs];
+
+            *next = *m;
+            next->data = p;
+            next->len = 0;
+            next->nsegments = 0;
+
+            size = ngx_quic_make_train(qc, next, p, end);
+
+            if (size) {
+                m = next;
+                p += size;
+
+                if (++nmsgs == NGX_QUIC_SEND_BATCH) {
+                    return nmsgs;
+                }
+
+                continue;
+            }
+        }
 
         n = quiche_conn_send(qc->conn, p, NGX_QUIC_DATAGRAM_SIZE, &info);
 
