@@ -7,6 +7,9 @@
  *
  *     datagrams -> quiche -> update: path events, IDs, streams' events posted
  *         streams' handlers run -> push: datagrams, quiche's timer
+ *
+ * One connection goes through all of it before the next one's update: its peer
+ * has an answer to work on meanwhile, and its data is still in the caches.
  */
 
 
@@ -23,12 +26,22 @@
 static ngx_int_t ngx_quic_create_connection(ngx_connection_t *c,
     ngx_quic_conf_t *conf, ngx_quic_header_t *pkt);
 static void ngx_quic_input_handler(ngx_event_t *rev);
+static void ngx_quic_next_update_handler(ngx_event_t *ev);
 static void ngx_quic_update_handler(ngx_event_t *ev);
 static void ngx_quic_push_handler(ngx_event_t *ev);
 static void ngx_quic_timer_handler(ngx_event_t *ev);
 static void ngx_quic_close_handler(ngx_event_t *ev);
 static void ngx_quic_set_timer(ngx_connection_t *c);
 static void ngx_quic_log_end(ngx_connection_t *c);
+
+
+static ngx_queue_t  ngx_quic_updates = {
+    &ngx_quic_updates, &ngx_quic_updates
+};
+
+static ngx_event_t  ngx_quic_next_update = {
+    .handler = ngx_quic_next_update_handler
+};
 
 
 void
@@ -249,7 +262,40 @@ ngx_quic_input(ngx_connection_t *c, ngx_quic_datagram_t *dgram)
         ERR_clear_error();
     }
 
-    ngx_post_event(&qc->update, &ngx_posted_events);
+    ngx_quic_post_update(qc);
+}
+
+
+void
+ngx_quic_post_update(ngx_quic_connection_t *qc)
+{
+    ngx_post_event(&qc->update, &ngx_quic_updates);
+    ngx_post_event(&ngx_quic_next_update, &ngx_posted_events);
+}
+
+
+static void
+ngx_quic_next_update_handler(ngx_event_t *ev)
+{
+    ngx_queue_t  *q;
+    ngx_event_t  *update;
+
+    if (ngx_queue_empty(&ngx_quic_updates)) {
+        return;
+    }
+
+    if (ngx_queue_empty(&ngx_posted_events)) {
+        q = ngx_queue_head(&ngx_quic_updates);
+        update = ngx_queue_data(q, ngx_event_t, queue);
+
+        ngx_delete_posted_event(update);
+
+        update->handler(update);
+    }
+
+    /* after whatever the last one has posted */
+
+    ngx_post_event(ev, &ngx_posted_events);
 }
 
 
@@ -445,7 +491,7 @@ ngx_quic_timer_handler(ngx_event_t *ev)
 
     if (quiche_conn_timeout_as_nanos(qc->conn) == 0) {
         quiche_conn_on_timeout(qc->conn);
-        ngx_post_event(&qc->update, &ngx_posted_events);
+        ngx_quic_post_update(qc);
         return;
     }
 

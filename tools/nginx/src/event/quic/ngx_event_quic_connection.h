@@ -262,6 +262,7 @@ struct ngx_quic_connection_s {
 /* ngx_event_quic.c */
 void ngx_quic_input(ngx_connection_t *c, ngx_quic_datagram_t *dgram);
 void ngx_quic_close_connection(ngx_connection_t *c, ngx_int_t rc);
+void ngx_quic_post_update(ngx_quic_connection_t *qc);
 void ngx_quic_post_push(ngx_quic_connection_t *qc);
 void ngx_quic_shutdown_quic(ngx_connection_t *c);
 

@@ -731,9 +731,13 @@ ngx_quic_stream_cleanup_handler(void *data)
 
     ngx_queue_insert_tail(&qc->closed, &qs->queue);
 
-    if (qc->nactive == 0) {
-        /* is this all? */
-        ngx_post_event(&qc->update, &ngx_posted_events);
+    /* is this all?  What quiche still has ends with input, and so an update */
+
+    if (qc->nactive == 0
+        && quiche_conn_stream_capacity(qc->conn, qs->id)
+           == QUICHE_ERR_INVALID_STREAM_STATE)
+    {
+        ngx_quic_post_update(qc);
     }
 }
 
