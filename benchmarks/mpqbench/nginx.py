@@ -67,6 +67,11 @@ CROWD_RUNS = 3
 AGGREGATION = ((link("fast", 30, 20), link("slow", 20, 50)), 20 * MIB)
 CONTROLLER, SCHEDULER = "lia", "min-rtt"
 
+# What two paths cost: one link against two of half its rate, so that each has half of the bytes.
+COST_LINKS, COST_BYTES = {1: ("whole",), 2: ("left", "right")}, 100 * MIB
+COST_NET = (link("whole", 200, 20), link("left", 100, 20), link("right", 100, 20))
+LESSER_SHARE_MIN = 0.3
+
 
 def run(setting):
     for name in ("nginx", "native", "h2load"):
@@ -74,16 +79,13 @@ def run(setting):
             raise CommandError(f"--{name} is missing: ci/bench builds it and names it")
     figures = []
     with _loopback() as node:
-        with ExitStack() as stack:
-            servers = {name: stack.enter_context(_nginx(setting, node, name, PORT + i))
-                       for i, name in enumerate(("nginx", "native"))}
-            for case in REQUESTS:
-                figures += _requests(setting, node, servers, case)
-            for case in BODIES:
-                figures += _bodies(setting, node, servers, case)
+        for case in REQUESTS:
+            figures += _requests(setting, node, case)
+        for case in BODIES:
+            figures += _bodies(setting, node, case)
         for connections in CROWDS:
             figures += _crowd(setting, node, connections)
-    return figures + _two_paths(setting)
+    return [*figures, *_two_paths(setting), *_paths_cost(setting)]
 
 
 @contextmanager
@@ -134,6 +136,15 @@ def _order(i):
     return ("nginx", "native") if i % 2 == 0 else ("native", "nginx")
 
 
+@contextmanager
+def _servers(setting, node):
+    """Both servers, begun anew for each pair: where a process lies in memory makes it faster or slower by several
+    percent for as long as it lives, and pairs of the same two processes would all have the same luck."""
+    with ExitStack() as stack:
+        yield {name: stack.enter_context(_nginx(setting, node, name, PORT + i))
+               for i, name in enumerate(("nginx", "native"))}
+
+
 def _load(setting, node, server, case):
     """One run: its Load, and the CPU seconds of the worker meanwhile."""
     words = h2load.command(setting.rest["h2load"], f"https://{server.addresses[0]}/{case.file}", case.connections,
@@ -146,16 +157,17 @@ def _load(setting, node, server, case):
     return load, cpu
 
 
-def _requests(setting, node, servers, case):
+def _requests(setting, node, case):
     label = f"nginx {case.name}"
     rate = Pairs(label, "requests/s", "1/s", RATIO_GOAL)
     cost = Pairs(label, "CPU per request", "us", COST_GOAL)
     status = setting.status(label)
     for i in range(setting.runs):
         rates, costs = {}, {}
-        for name in _order(i):
-            load, cpu = _load(setting, node, servers[name], case)
-            rates[name], costs[name] = load.requests_per_second, cpu / load.succeeded * 1e6
+        with _servers(setting, node) as servers:
+            for name in _order(i):
+                load, cpu = _load(setting, node, servers[name], case)
+                rates[name], costs[name] = load.requests_per_second, cpu / load.succeeded * 1e6
         rate.add(rates)
         # While warming up the worker works too, for answers that are not counted.
         if case.requests:
@@ -165,17 +177,18 @@ def _requests(setting, node, servers, case):
     return [*rate.figures(), *(cost.figures() if case.requests else [])]
 
 
-def _bodies(setting, node, servers, case):
+def _bodies(setting, node, case):
     label = f"nginx {case.name}"
     goodput = Pairs(label, "goodput", "MB/s", RATIO_GOAL)
     cost = Pairs(label, "CPU per GB", "s", COST_GOAL)
     status = setting.status(label)
     for i in range(setting.runs):
         rates, costs = {}, {}
-        for name in _order(i):
-            load, cpu = _load(setting, node, servers[name], case)
-            rates[name] = load.body_bytes / load.seconds / 1e6
-            costs[name] = cpu / (load.body_bytes / 1e9)
+        with _servers(setting, node) as servers:
+            for name in _order(i):
+                load, cpu = _load(setting, node, servers[name], case)
+                rates[name] = load.body_bytes / load.seconds / 1e6
+                costs[name] = cpu / (load.body_bytes / 1e9)
         goodput.add(rates)
         cost.add(costs)
         status.show(f"pair {i + 1} of {setting.runs}: {goodput.ratio.values[-1]:.2f}, medians {goodput.median():.2f}, "
@@ -271,3 +284,35 @@ def _two_paths(setting):
             status.show(f"pair {i + 1} of {setting.runs}: " + (problems or f"{ratio.values[-1]:.3f}"),
                         final=i + 1 == setting.runs)
     return [ratio, *goodput.values(), whole]
+
+
+def _paths_cost(setting):
+    """CPU per byte of our nginx over two links, both of them used, against one of their sum."""
+    bulk = setting.out / "www" / "bulk-cost.bin"
+    make_bulk(bulk, COST_BYTES, seed=1)
+    sha256 = sha256_of(bulk)
+    label = "nginx 100+100mbit"
+    ratio = Figure(label, "CPU per byte / 200mbit's", "", Goal("<=", 1.05))
+    share = Figure(label, "bytes on the lesser path / all", "", Goal(">=", LESSER_SHARE_MIN), every=True)
+    costs = {paths: Figure(f"{label}, {paths} path{'s' * (paths > 1)}", "CPU per GB", "s") for paths in COST_LINKS}
+    status = setting.status(label)
+    with DisjointPaths(COST_NET, setting.backend, wire=setting.wire, report=setting.out) as net:
+        addresses = [f"{net.server_address(name)}:{PORT}" for name in net.links]
+        for i in range(setting.runs):
+            for paths in sorted(COST_LINKS, reverse=i % 2 == 1):
+                with Nginx(net.server, setting.rest["nginx"], setting.out / "nginx-cost", bulk.parent, addresses,
+                           MULTIPATH) as server:
+                    before = server.cpu_seconds()
+                    got = download(setting, net, server, bulk.name, sha256, links=COST_LINKS[paths])
+                    costs[paths].values.append((server.cpu_seconds() - before) / (COST_BYTES / 1e9))
+                if not got.whole:
+                    raise CommandError(f"{label}: {got.problem}")
+                if paths == 2:
+                    received = [path.recv_bytes for path in got.report.paths]
+                    share.values.append(min(received) / sum(received) if len(received) == 2 else 0)
+                # The port is free again.
+                time.sleep(0.2)
+            ratio.values.append(costs[2].values[-1] / costs[1].values[-1])
+            status.show(f"pair {i + 1} of {setting.runs}: {ratio.values[-1]:.3f}, median "
+                        f"{statistics.median(ratio.values):.3f}", final=i + 1 == setting.runs)
+    return [ratio, share, *costs.values()]

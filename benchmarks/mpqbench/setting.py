@@ -50,12 +50,12 @@ class Download:
     report: results.Get | None
 
 
-def download(setting, net, server, resource, sha256, options=(), during=None, timeout_s=60):
-    """Runs `mpq get` over all links and times it. `during(began)` runs meanwhile, `began` being the
-    time.monotonic() of the start."""
+def download(setting, net, server, resource, sha256, options=(), during=None, timeout_s=60, links=None):
+    """Runs `mpq get` over all links, or those of `links`, and times it. `during(began)` runs meanwhile, `began`
+    being the time.monotonic() of the start."""
     report, log = setting.out / "get.json", setting.out / "get.log"
     report.unlink(missing_ok=True)
-    command = client_command(setting.mpq, "get", net, server, list(net.links), resource, report)
+    command = client_command(setting.mpq, "get", net, server, list(links or net.links), resource, report)
     with open(log, "wb") as output:
         began = time.monotonic()
         child = process.start(net.client, [*command, "-o", os.devnull, *options], stdin=subprocess.DEVNULL,

@@ -269,6 +269,8 @@ ngx_quic_input(ngx_connection_t *c, ngx_quic_datagram_t *dgram)
 void
 ngx_quic_post_update(ngx_quic_connection_t *qc)
 {
+    ngx_quic_next_update.log = ngx_cycle->log;
+
     ngx_post_event(&qc->update, &ngx_quic_updates);
     ngx_post_event(&ngx_quic_next_update, &ngx_posted_events);
 }
