@@ -10,5 +10,5 @@ SUMMARIES = {
     "controllers": "an acknowledged packet in each congestion controller, by number of paths, beside quiche's CUBIC",
     "picks": "a scheduler's pick, without and with all that it may look at",
     "sim": "the simulator: speed, CPU per byte beside the same download over loopback, memory of a 1000 s run",
-    "nginx": "our nginx against stock nginx with its own QUIC: requests, bodies, crowds; two paths against mpq serve",
+    "nginx": "our nginx against stock nginx with its own QUIC: requests, bodies, crowds; two paths against mpq serve, and against one",
 }
