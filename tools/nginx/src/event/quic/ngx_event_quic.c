@@ -8,8 +8,8 @@
  *     datagrams -> quiche -> update: path events, IDs, streams' events posted
  *         streams' handlers run -> push: datagrams, quiche's timer
  *
- * One connection goes through all of it before the next one's update: its peer
- * has an answer to work on meanwhile, and its data is still in the caches.
+ * One connection goes through all of it before the next one's update, so that
+ * its peer has an answer to work on meanwhile.
  */
 
 
