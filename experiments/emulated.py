@@ -46,9 +46,11 @@ def parse_arguments(words=None):
                         help=f"may be repeated [default: {', '.join(SCENES)}]")
     parser.add_argument("--seeds", type=lambda text: tuple(map(int, text.split(","))), default=(1, 2, 3, 4, 5), metavar="N,N...",
                         help="[default: 1 to 5]")
-    parser.add_argument("--viewer", choices=("clip", "film", "film-rate", "live"), default="clip",
+    parser.add_argument("--viewer", choices=("clip", "film", "film-rate", "live", "low-latency"), default="clip",
                         help="[default: %(default)s]")
     parser.add_argument("--transport", dest="transports", action="append", choices=TRANSPORTS, help="may be repeated [default: all]")
+    parser.add_argument("--all-acks", action="store_true",
+                        help="nginx with quic_ack_frequency off, to compare, with another --out")
     parser.add_argument("--jobs", type=int, default=4, help="sessions at a time, each on links of its own [default: %(default)s]")
     parser.add_argument("--out", type=Path, default=ROOT / "out/qoe/emulated", help="[default: out/qoe/emulated]")
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
@@ -88,7 +90,7 @@ def session(arguments):
     out = place(arguments, name, seed, transport)
     programs = {name: getattr(arguments, name).resolve() for name in ("mpq", "wire", "nginx")}
     data = emulated.play(scene.load(name), seed, plan.viewer(arguments.viewer), transport, plan.content, programs,
-                         arguments.out / f"www-{arguments.viewer}", out)
+                         arguments.out / f"www-{arguments.viewer}", out, not arguments.all_acks)
     # Whole or not there: it says that the session is done.
     (out / "part").write_text(json.dumps(data), encoding="utf-8")
     (out / "part").rename(out / "session.json")
@@ -118,7 +120,7 @@ def run(arguments):
         name, seed, transport = job
         programs = (word for program in ("mpq", "wire", "nginx") for word in (f"--{program}", getattr(arguments, program)))
         return ["session", "--scene", name, "--seeds", seed, "--transport", transport, "--viewer", arguments.viewer,
-                "--out", arguments.out, *programs]
+                "--out", arguments.out, *(["--all-acks"] if arguments.all_acks else []), *programs]
 
     children.run_all(arguments.jobs, todo, words, lambda job: f"{job[0]}, seed {job[1]}, {job[2]}", emulated.EmulationError)
     simulate(arguments, plan)

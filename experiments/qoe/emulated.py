@@ -3,6 +3,8 @@
 import contextlib
 import json
 import struct
+import subprocess
+import sys
 import threading
 import time
 import tomllib
@@ -11,13 +13,13 @@ from pathlib import Path
 
 import numpy
 
-from mpqnet import experiment, mptcp, viewing
+from mpqnet import experiment, mptcp, process, viewing
 from mpqnet.nginx import Nginx
 from mpqnet.process import CommandError, run
 from mpqnet.server import PORT
 from mpqnet.topology import DisjointPaths
 
-from . import scene, sessions
+from . import origin, scene, sessions
 from .sessions import Row
 
 # Time for start and end, on a machine that does much else.
@@ -27,6 +29,14 @@ IDLE_TIMEOUT_MS = 120_000
 # As `mpq serve` has it by itself, and what of the kernel's comes next to it.
 NGINX = "quic_multipath on; quic_congestion_control sbd-bbr; quic_scheduler ecf; keepalive_timeout 120s;"
 TCP_CONTROLLER = "bbr"
+# What comes in chunks is passed on as it comes.
+FROM_ORIGIN = """location ~ [.]m4s$ {{
+            proxy_pass http://127.0.0.1:{port};
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_buffering off;
+        }}"""
+ORIGIN_PORT = 8080
 MPD = "manifest.mpd"
 # As many segments of live media have been made when a session begins, as with `mpq sim`.
 MADE_SEGMENTS = 30
@@ -70,6 +80,12 @@ def _seconds(text):
     return float(text.split()[0])
 
 
+def _duration(text):
+    """Seconds, of a text such as "500 ms" or "2 s"."""
+    number, unit = text.split()
+    return float(number) * {"s": 1.0, "ms": 1e-3}[unit]
+
+
 def _count(viewer, content):
     """How many segments there are."""
     made = MADE_SEGMENTS if viewer.is_live else 0
@@ -82,10 +98,7 @@ def make_content(folder, content, viewer):
     segment_s, count = _seconds(content["segment"]), _count(viewer, content)
     rates = [int(rate.split()[0]) for rate in content["video"]]
     for rate in rates:
-        size = round(rate * segment_s / 8)
-        # Two boxes of ISO BMFF, of which the second is all the rest.
-        boxes = struct.pack(">I4s8xI4s", 16, b"styp", size - 16, b"mdat")
-        (folder / f"{rate}.m4s").write_bytes(boxes.ljust(size, b"\x5a"))
+        (folder / f"{rate}.m4s").write_bytes(_segment(round(rate * segment_s / 8), _chunks(viewer, content)))
         for number in range(1, count + 1):
             with contextlib.suppress(FileExistsError):
                 (folder / f"{rate}-{number}.m4s").symlink_to(f"{rate}.m4s")
@@ -93,23 +106,55 @@ def make_content(folder, content, viewer):
         (folder / MPD).write_text(_mpd(content, viewer, 'type="static"'), encoding="utf-8")
 
 
+def _chunks(viewer, content):
+    """How many chunks a segment has."""
+    if "chunk" not in viewer.dash:
+        return 1
+    return round(_seconds(content["segment"]) / _duration(viewer.dash["chunk"]))
+
+
+def _segment(size, chunks):
+    """A segment of so many bytes: two boxes of ISO BMFF for each chunk, of which the second is all the rest of it."""
+    body = bytearray()
+    for kind, (start, end) in zip([b"styp"] + [b"moof"] * (chunks - 1), origin.chunk_bounds(size, chunks), strict=True):
+        boxes = struct.pack(">I4s8xI4s", 16, kind, end - start - 16, b"mdat")
+        body += boxes.ljust(end - start, b"\x5a")
+    return bytes(body)
+
+
 def _mpd(content, viewer, kind):
-    segment_s, count = _seconds(content["segment"]), _count(viewer, content)
+    segment_s, count, chunks = _seconds(content["segment"]), _count(viewer, content), _chunks(viewer, content)
+    offset = f'availabilityTimeOffset="{segment_s - segment_s / chunks:g}" ' if chunks > 1 else ""
     rates = [int(rate.split()[0]) for rate in content["video"]]
     levels = "".join(f'<Representation id="{rate}" bandwidth="{rate}"/>' for rate in rates)
     return ('<?xml version="1.0"?>\n<MPD xmlns="urn:mpeg:dash:schema:mpd:2011" '
             f'{kind} mediaPresentationDuration="PT{count * segment_s:g}S" minBufferTime="PT2S"><Period>'
             f'<AdaptationSet contentType="video" mimeType="video/mp4"><SegmentTemplate timescale="1000" '
-            f'duration="{segment_s * 1000:.0f}" startNumber="1" media="$RepresentationID$-$Number$.m4s"/>{levels}'
+            f'duration="{segment_s * 1000:.0f}" {offset}startNumber="1" media="$RepresentationID$-$Number$.m4s"/>{levels}'
             "</AdaptationSet></Period></MPD>\n")
 
 
 def _begin_live(file, content, viewer):
-    """Writes the MPD of live media of which MADE_SEGMENTS have been made by now. The later ones are there, too, but no player
-    asks for them before their time."""
+    """Writes the MPD of live media of which MADE_SEGMENTS have been made by now, and returns when they began. The later ones are
+    there, too, but no player asks for them before their time."""
     began = datetime.now(UTC) - timedelta(seconds=MADE_SEGMENTS * _seconds(content["segment"]))
     start = began.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     file.write_text(_mpd(content, viewer, f'type="dynamic" availabilityStartTime="{start}"'), encoding="utf-8")
+    return began
+
+
+@contextlib.contextmanager
+def _origin(node, www, began, viewer, content):
+    """Within, live media in chunks are there on ORIGIN_PORT of the server, each when it has been made."""
+    child = process.start(node, [sys.executable, origin.__file__, www, "--port", ORIGIN_PORT, "--began", began.timestamp(),
+                                 "--segment-s", _seconds(content["segment"]), "--chunks", _chunks(viewer, content)],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    try:
+        if not child.stdout.readline():
+            raise EmulationError(f"the origin of live media ended with {child.wait()}")
+        yield
+    finally:
+        process.stop(child)
 
 
 def plan_of(one, seed, content):
@@ -121,8 +166,9 @@ def plan_of(one, seed, content):
     return [experiment.link(table) for table in tables], events
 
 
-def play(one, seed, viewer, transport, content, programs, www, out):
-    """Plays a session into the folder `out`; returns the report of `mpq play`, None if the session failed."""
+def play(one, seed, viewer, transport, content, programs, www, out, acks_are_rare=True):
+    """Plays a session into the folder `out`; returns the report of `mpq play`, with "failed" in place of it if the session did.
+    Unless `acks_are_rare`, nginx does not ask for fewer acknowledgments, nor give fewer."""
     links, events = plan_of(one, seed, content)
     out.mkdir(parents=True, exist_ok=True)
     report = out / "play.json"
@@ -141,15 +187,22 @@ def play(one, seed, viewer, transport, content, programs, www, out):
                 raise EmulationError(why)
             mptcp.allow(net)
         addresses = [f"{net.server_address(name)}:{PORT}" for name in net.links]
-        with Nginx(net.server, programs["nginx"], out / "nginx", www, addresses, NGINX,
-                   tcp="multipath" if transport == "mptcp" else "") as server:
+        options = NGINX if acks_are_rare else f"{NGINX} quic_ack_frequency off;"
+        in_chunks = _chunks(viewer, content) > 1
+        if in_chunks:
+            options += FROM_ORIGIN.format(port=ORIGIN_PORT)
+        with contextlib.ExitStack() as stack:
+            server = stack.enter_context(Nginx(net.server, programs["nginx"], out / "nginx", www, addresses, options,
+                                               tcp="multipath" if transport == "mptcp" else ""))
             words = viewing.command(programs["mpq"], net, server, list(net.links), mpd, report, transport)
             words += ["--quiet", "--idle-timeout", IDLE_TIMEOUT_MS, "--abr", rule]
             for option in ("buffer_goal", "buffer_goal_at_top", "target_latency"):
                 if option in viewer.dash:
                     words += [f"--{option.replace('_', '-')}", f"{_seconds(viewer.dash[option]):g}"]
             if live:
-                _begin_live(www / mpd, content, viewer)
+                began = _begin_live(www / mpd, content, viewer)
+                if in_chunks:
+                    stack.enter_context(_origin(net.server, www, began, viewer, content))
             began_cpu_s = server.cpu_seconds()
             with Lateness() as lateness:
                 status = viewing.watch(net, words, events, scene.RUN_S + GRACE_S, out / "play.log")

@@ -1,6 +1,10 @@
 import dataclasses
+import http.client
 import json
 import re
+import struct
+import threading
+import time
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -10,6 +14,7 @@ import emulated
 from mpqnet.scenario import ScenarioError
 from qoe import emulated as session
 from qoe import scene, study
+from qoe.origin import Origin
 
 PLAN = study.load(True)
 
@@ -64,6 +69,51 @@ def test_live_content_began_a_minute_ago(tmp_path):
     start = datetime.fromisoformat(re.search(r'availabilityStartTime="(.*?)"', mpd)[1])
     assert 60 <= (datetime.now(UTC) - start).total_seconds() < 70
     assert 'type="dynamic" ' in mpd and 'mediaPresentationDuration="PT120S"' in mpd
+
+
+def test_content_in_chunks_is_whole_chunk_by_chunk(tmp_path):
+    viewer = PLAN.viewer("low-latency")
+    session.make_content(tmp_path, PLAN.content, viewer)
+    body = (tmp_path / "254320-31.m4s").read_bytes()
+    assert len(body) == round(254320 / 4)
+    # Each chunk of 0.5 s ends where a box does that is an mdat.
+    ends, at = [], 0
+    while at < len(body):
+        size, kind = struct.unpack_from(">I4s", body, at)
+        at += size
+        if kind == b"mdat":
+            ends.append(at)
+    assert ends == [len(body) * i // 4 for i in (1, 2, 3, 4)] and at == len(body)
+    session._begin_live(tmp_path / "a.mpd", PLAN.content, viewer)
+    assert 'availabilityTimeOffset="1.5" ' in (tmp_path / "a.mpd").read_text()
+
+
+def test_the_origin_sends_each_chunk_when_it_has_been_made(tmp_path):
+    segment_s, chunks = 0.8, 4
+    (tmp_path / "7-2.m4s").write_bytes(bytes(range(8)))
+    began = time.time()
+    with Origin(("127.0.0.1", 0), tmp_path, began, segment_s, chunks) as origin:
+        thread = threading.Thread(target=origin.serve_forever)
+        thread.start()
+        try:
+            connection = http.client.HTTPConnection("127.0.0.1", origin.server_port, timeout=30)
+            # The second segment begins when the first one ends.
+            for _ in range(2):
+                connection.request("GET", "/7-2.m4s")
+                answer = connection.getresponse()
+                for chunk in range(chunks):
+                    assert answer.read(2) == bytes((2 * chunk, 2 * chunk + 1))
+                    # Clocks differ by less.
+                    assert time.time() - began > segment_s + (chunk + 1) * segment_s / chunks - 0.01
+                assert answer.read() == b""
+            for wrong in ("/7-3.m4s", "/../7-2.m4s", "/7.m4s"):
+                connection.request("GET", wrong)
+                answer = connection.getresponse()
+                answer.read()
+                assert answer.status == 404
+        finally:
+            origin.shutdown()
+            thread.join()
 
 
 def test_a_live_row_says_what_was_missed_and_how_late_it_was():
