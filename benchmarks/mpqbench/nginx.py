@@ -3,6 +3,7 @@
 The pairs run over the loopback interface of a namespace of its own, with an MTU of 1500: over one of 65536, nginx's
 own QUIC sends datagrams that no network carries."""
 
+import os
 import statistics
 import threading
 import time
@@ -69,6 +70,8 @@ CONTROLLER, SCHEDULER = "lia", "min-rtt"
 
 # What two paths cost: one link against two of half its rate, so that each has half of the bytes.
 COST_LINKS, COST_BYTES = {1: ("whole",), 2: ("left", "right")}, 100 * MIB
+# They differ by less than one run does from the next.
+COST_RUNS = 2
 COST_NET = (link("whole", 200, 20), link("left", 100, 20), link("right", 100, 20))
 
 
@@ -295,12 +298,15 @@ def _paths_cost(setting):
     share = Figure(label, "bytes on the lesser path / all", "", Goal(">=", 0.3), every=True)
     costs = {paths: Figure(f"{label}, {paths} path{'s' * (paths > 1)}", "CPU per GB", "s") for paths in COST_LINKS}
     status = setting.status(label)
-    with DisjointPaths(COST_NET, setting.backend, wire=setting.wire, report=setting.out) as net:
+    with _one_processor_left() as left, \
+            DisjointPaths(COST_NET, setting.backend, wire=setting.wire, report=setting.out) as net:
         addresses = [f"{net.server_address(name)}:{PORT}" for name in net.links]
-        for i in range(setting.runs):
+        pairs = COST_RUNS * setting.runs
+        for i in range(pairs):
             for paths in sorted(COST_LINKS, reverse=i % 2 == 1):
                 with Nginx(net.server, setting.rest["nginx"], setting.out / "nginx-cost", bulk.parent, addresses,
                            MULTIPATH) as server:
+                    os.sched_setaffinity(server.worker, left)
                     before = server.cpu_seconds()
                     got = download(setting, net, server, bulk.name, sha256, links=COST_LINKS[paths])
                     costs[paths].values.append((server.cpu_seconds() - before) / (COST_BYTES / 1e9))
@@ -312,6 +318,19 @@ def _paths_cost(setting):
                 # The port is free again.
                 time.sleep(0.2)
             ratio.values.append(costs[2].values[-1] / costs[1].values[-1])
-            status.show(f"pair {i + 1} of {setting.runs}: {ratio.values[-1]:.3f}, median "
-                        f"{statistics.median(ratio.values):.3f}", final=i + 1 == setting.runs)
+            status.show(f"pair {i + 1} of {pairs}: {ratio.values[-1]:.3f}, median "
+                        f"{statistics.median(ratio.values):.3f}", final=i + 1 == pairs)
     return [ratio, share, *costs.values()]
+
+
+@contextmanager
+def _one_processor_left():
+    """Gives a processor that nothing else which is started within runs on, if there are several: the interrupts of
+    timers, as those of the emulated links, count as time of whatever they interrupt."""
+    mine = os.sched_getaffinity(0)
+    left = {max(mine)}
+    os.sched_setaffinity(0, mine - left or mine)
+    try:
+        yield left
+    finally:
+        os.sched_setaffinity(0, mine)
