@@ -141,10 +141,15 @@ def _order(i):
 @contextmanager
 def _servers(setting, node):
     """Both servers, begun anew for each pair: with the same two processes for all pairs, medians of one build were
-    0.89, 1.03 and 1.11 from one command to the next, as if each process kept its luck for life."""
+    0.89, 1.03 and 1.11 from one command to the next, as if each process kept its luck for life. Their workers have a
+    processor that the client does not run on."""
     with ExitStack() as stack:
-        yield {name: stack.enter_context(_nginx(setting, node, name, PORT + i))
-               for i, name in enumerate(("nginx", "native"))}
+        left = stack.enter_context(_one_processor_left())
+        servers = {name: stack.enter_context(_nginx(setting, node, name, PORT + i))
+                   for i, name in enumerate(("nginx", "native"))}
+        for server in servers.values():
+            os.sched_setaffinity(server.worker, left)
+        yield servers
 
 
 def _load(setting, node, server, case):
