@@ -18,6 +18,7 @@ from mpqnet.nginx import Nginx
 from mpqnet.process import CommandError, run
 from mpqnet.server import PORT
 from mpqnet.topology import DisjointPaths
+from mpqnet.units import seconds
 
 from . import origin, scene, sessions
 from .sessions import Row
@@ -30,13 +31,13 @@ IDLE_TIMEOUT_MS = 120_000
 NGINX = "quic_multipath on; quic_congestion_control sbd-bbr; quic_scheduler ecf; keepalive_timeout 120s;"
 TCP_CONTROLLER = "bbr"
 # What comes in chunks is passed on as it comes.
-FROM_ORIGIN = """location ~ [.]m4s$ {{
-            proxy_pass http://127.0.0.1:{port};
+ORIGIN_PORT = 8080
+FROM_ORIGIN = f"""location ~ [.]m4s$ {{
+            proxy_pass http://127.0.0.1:{ORIGIN_PORT};
             proxy_http_version 1.1;
             proxy_set_header Connection "";
             proxy_buffering off;
         }}"""
-ORIGIN_PORT = 8080
 MPD = "manifest.mpd"
 # As many segments of live media have been made when a session begins, as with `mpq sim`.
 MADE_SEGMENTS = 30
@@ -76,26 +77,16 @@ class EmulationError(Exception):
     """A session that could not be run, or was not what was asked for."""
 
 
-def _seconds(text):
-    return float(text.split()[0])
-
-
-def _duration(text):
-    """Seconds, of a text such as "500 ms" or "2 s"."""
-    number, unit = text.split()
-    return float(number) * {"s": 1.0, "ms": 1e-3}[unit]
-
-
 def _count(viewer, content):
     """How many segments there are."""
     made = MADE_SEGMENTS if viewer.is_live else 0
-    return made + round(_seconds(viewer.dash["length"]) / _seconds(content["segment"]))
+    return made + round(seconds(viewer.dash["length"]) / seconds(content["segment"]))
 
 
 def make_content(folder, content, viewer):
     """What a viewer watches, in a folder: segments of exactly their rate."""
     folder.mkdir(parents=True, exist_ok=True)
-    segment_s, count = _seconds(content["segment"]), _count(viewer, content)
+    segment_s, count = seconds(content["segment"]), _count(viewer, content)
     rates = [int(rate.split()[0]) for rate in content["video"]]
     for rate in rates:
         (folder / f"{rate}.m4s").write_bytes(_segment(round(rate * segment_s / 8), _chunks(viewer, content)))
@@ -110,7 +101,7 @@ def _chunks(viewer, content):
     """How many chunks a segment has."""
     if "chunk" not in viewer.dash:
         return 1
-    return round(_seconds(content["segment"]) / _duration(viewer.dash["chunk"]))
+    return round(seconds(content["segment"]) / seconds(viewer.dash["chunk"]))
 
 
 def _segment(size, chunks):
@@ -123,7 +114,7 @@ def _segment(size, chunks):
 
 
 def _mpd(content, viewer, kind):
-    segment_s, count, chunks = _seconds(content["segment"]), _count(viewer, content), _chunks(viewer, content)
+    segment_s, count, chunks = seconds(content["segment"]), _count(viewer, content), _chunks(viewer, content)
     offset = f'availabilityTimeOffset="{segment_s - segment_s / chunks:g}" ' if chunks > 1 else ""
     rates = [int(rate.split()[0]) for rate in content["video"]]
     levels = "".join(f'<Representation id="{rate}" bandwidth="{rate}"/>' for rate in rates)
@@ -137,7 +128,7 @@ def _mpd(content, viewer, kind):
 def _begin_live(file, content, viewer):
     """Writes the MPD of live media of which MADE_SEGMENTS have been made by now, and returns when they began. The later ones are
     there, too, but no player asks for them before their time."""
-    began = datetime.now(UTC) - timedelta(seconds=MADE_SEGMENTS * _seconds(content["segment"]))
+    began = datetime.now(UTC) - timedelta(seconds=MADE_SEGMENTS * seconds(content["segment"]))
     start = began.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     file.write_text(_mpd(content, viewer, f'type="dynamic" availabilityStartTime="{start}"'), encoding="utf-8")
     return began
@@ -147,7 +138,7 @@ def _begin_live(file, content, viewer):
 def _origin(node, www, began, viewer, content):
     """Within, live media in chunks are there on ORIGIN_PORT of the server, each when it has been made."""
     child = process.start(node, [sys.executable, origin.__file__, www, "--port", ORIGIN_PORT, "--began", began.timestamp(),
-                                 "--segment-s", _seconds(content["segment"]), "--chunks", _chunks(viewer, content)],
+                                 "--segment-s", seconds(content["segment"]), "--chunks", _chunks(viewer, content)],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     try:
         if not child.stdout.readline():
@@ -190,7 +181,7 @@ def play(one, seed, viewer, transport, content, programs, www, out, acks_are_rar
         options = NGINX if acks_are_rare else f"{NGINX} quic_ack_frequency off;"
         in_chunks = _chunks(viewer, content) > 1
         if in_chunks:
-            options += FROM_ORIGIN.format(port=ORIGIN_PORT)
+            options += FROM_ORIGIN
         with contextlib.ExitStack() as stack:
             server = stack.enter_context(Nginx(net.server, programs["nginx"], out / "nginx", www, addresses, options,
                                                tcp="multipath" if transport == "mptcp" else ""))
@@ -198,7 +189,7 @@ def play(one, seed, viewer, transport, content, programs, www, out, acks_are_rar
             words += ["--quiet", "--idle-timeout", IDLE_TIMEOUT_MS, "--abr", rule]
             for option in ("buffer_goal", "buffer_goal_at_top", "target_latency"):
                 if option in viewer.dash:
-                    words += [f"--{option.replace('_', '-')}", f"{_seconds(viewer.dash[option]):g}"]
+                    words += [f"--{option.replace('_', '-')}", f"{seconds(viewer.dash[option]):g}"]
             if live:
                 began = _begin_live(www / mpd, content, viewer)
                 if in_chunks:
@@ -237,7 +228,7 @@ def row_of(data, one, seed, viewer, transport, content):
         "top_share": qoe["top_level_fraction"], "chunk_p50_s": p50, "chunk_p95_s": p95, "chunk_p99_s": p99,
         "buffer_s": qoe["buffer_ms"]["p50"] / 1e3, "metered_mb": received.get(one.metered, 0) / 1e6,
         "all_mb": sum(received.values()) / 1e6, "copied_mb": 0.0, "delivered_mb": sum(size for *_, size in chunks) / 1e6,
-        "wasted_mb": qoe["wasted_bytes"] / 1e6, "played_s": len(chunks) * _seconds(content["segment"])}
+        "wasted_mb": qoe["wasted_bytes"] / 1e6, "played_s": len(chunks) * seconds(content["segment"])}
     skipped_s, latency = data.get("skipped_ms", 0) / 1e3, data.get("latency", {})
     values |= {"latency_s": latency.get("mean_ms", float("nan")) / 1e3, "latency_p95_s": latency.get("p95_ms", float("nan")) / 1e3,
                "skipped_s": skipped_s, "missed_s": values["stall_s"] + skipped_s}
