@@ -5,6 +5,8 @@ own QUIC sends datagrams that no network carries."""
 
 import os
 import statistics
+import subprocess
+import sys
 import threading
 import time
 from contextlib import ExitStack, contextmanager
@@ -72,6 +74,13 @@ CONTROLLER, SCHEDULER = "lia", "min-rtt"
 COST_LINKS, COST_BYTES = {1: ("whole",), 2: ("left", "right")}, 100 * MIB
 # They differ by less than one run does from the next.
 COST_RUNS = 2
+# Runs where nothing else wants to.
+IDLER = """import os, sys
+os.sched_setaffinity(0, {int(sys.argv[1])})
+os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+while True:
+    pass
+"""
 COST_NET = (link("whole", 200, 20), link("left", 100, 20), link("right", 100, 20))
 
 
@@ -303,7 +312,7 @@ def _paths_cost(setting):
     share = Figure(label, "bytes on the lesser path / all", "", Goal(">=", 0.3), every=True)
     costs = {paths: Figure(f"{label}, {paths} path{'s' * (paths > 1)}", "CPU per GB", "s") for paths in COST_LINKS}
     status = setting.status(label)
-    with _one_processor_left() as left, \
+    with _one_processor_left(is_awake=True) as left, \
             DisjointPaths(COST_NET, setting.backend, wire=setting.wire, report=setting.out) as net:
         addresses = [f"{net.server_address(name)}:{PORT}" for name in net.links]
         pairs = COST_RUNS * setting.runs
@@ -329,13 +338,20 @@ def _paths_cost(setting):
 
 
 @contextmanager
-def _one_processor_left():
+def _one_processor_left(is_awake=False):
     """Gives a processor that nothing else which is started within runs on, if there are several: the interrupts of
-    timers, as those of the emulated links, count as time of whatever they interrupt."""
+    timers, as those of the emulated links, count as time of whatever they interrupt.
+
+    If it is to be awake, something runs there whenever nothing else would: what a virtual processor takes to come back from
+    sleep, and the clock it comes back with, differ from process to process by more than what is to be seen."""
     mine = os.sched_getaffinity(0)
     left = {max(mine)}
     os.sched_setaffinity(0, mine - left or mine)
+    child = subprocess.Popen([sys.executable, "-c", IDLER, *map(str, left)]) if is_awake else None
     try:
         yield left
     finally:
+        if child:
+            child.kill()
+            child.wait()
         os.sched_setaffinity(0, mine)
