@@ -94,6 +94,15 @@ impl Pair {
         self.settle();
     }
 
+    /// A round trip of 1 ms: what the server has to send, and what the client says to that.
+    fn exchange(&mut self) {
+        self.now += Duration::from_millis(1);
+        quiche::clock::set(Some(self.now));
+        let Pipe { client, server, .. } = &mut self.pipe;
+        deliver(self.now, server, client);
+        deliver(self.now, client, server);
+    }
+
     fn open(&mut self, port: u16) -> u64 {
         let local = SocketAddr::from(([127, 0, 0, 2], port));
         let path_id = loop {
@@ -109,6 +118,21 @@ impl Pair {
         }
         while self.pipe.server.path_event_next().is_some() {}
         path_id
+    }
+}
+
+/// Gives the peer all that `from` has to send now.
+fn deliver(now: Instant, from: &mut quiche::Connection, peer: &mut quiche::Connection) {
+    if from.timeout_instant().is_some_and(|at| at <= now) {
+        from.on_timeout();
+    }
+    let mut packet = [0; PAYLOAD];
+    while let Ok((len, info)) = from.send(&mut packet) {
+        let info = quiche::RecvInfo {
+            from: info.from,
+            to: info.to,
+        };
+        peer.recv(&mut packet[..len], info).unwrap();
     }
 }
 
@@ -185,5 +209,52 @@ fn churn(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, failure, churn);
+/// Packets on path ID 0, both ways, while there are so many paths in all: data one way, acknowledgments the other.
+fn beside(c: &mut Criterion) {
+    let mut bench = c.benchmark_group("1 MB on one path");
+    bench.throughput(Throughput::Bytes(MB as u64));
+    for paths in [1, 2, 4, 8] {
+        let mut pair = Pair::new(2 * MB / PAYLOAD);
+        for port in 1..paths {
+            let spare = pair.open(port);
+            for conn in [&mut pair.pipe.client, &mut pair.pipe.server] {
+                conn.set_path_status(spare, PathStatus::Backup).unwrap();
+            }
+        }
+        pair.pipe.client.stream_send(0, b"?", true).unwrap();
+        pair.settle();
+        let (data, mut read) = (vec![0; MB], vec![0; MB]);
+        let mut one = |pair: &mut Pair| {
+            assert_eq!(pair.pipe.server.stream_send(0, &data, false), Ok(MB));
+            let mut got = 0;
+            while got < MB {
+                pair.exchange();
+                while let Ok((len, _)) = pair.pipe.client.stream_recv(0, &mut read) {
+                    got += len;
+                }
+            }
+        };
+        for _ in 0..20 {
+            one(&mut pair);
+        }
+        bench.bench_function(BenchmarkId::from_parameter(format!("of {paths}")), |b| {
+            b.iter(|| one(&mut pair))
+        });
+        let idle: Vec<_> = pair
+            .pipe
+            .server
+            .path_stats()
+            .filter(|path| path.path_id != 0)
+            .collect();
+        assert_eq!(idle.len(), usize::from(paths) - 1);
+        assert!(
+            idle.iter()
+                .map(|path| path.sent_bytes as usize)
+                .sum::<usize>()
+                < MB
+        );
+    }
+}
+
+criterion_group!(benches, failure, churn, beside);
 criterion_main!(benches);

@@ -63,6 +63,24 @@ def test_dates_and_entity_tags(both, files):  # noqa: F811
     assert all(headers["accept-ranges"] == "bytes" for _, headers in seen)
 
 
+def test_files_in_turn(both, files):  # noqa: F811
+    """What is kept of a file is its own: of sixteen, those that are sixteen seconds or bytes apart share a place."""
+    draw = random.Random(3)
+    places = [files(f"turn-{i}", size, 1_700_000_000 + seconds) for i, (seconds, size) in enumerate(
+        [(0, 10), (0, 26), (16, 10), (16, 26), (32, 42), (1, 10), (1, 11), (5, 0), (21, 0), (37, 16)])]
+    requests = [place for place in places for _ in range(2)] + [draw.choice(places) for _ in range(200)]
+    seen = assert_same(both, {"server": "location /fields/ {}"}, *requests)
+    assert len({headers["etag"] for _, headers in seen}) == len(places)
+    assert len({headers["last-modified"] for _, headers in seen}) == 7
+
+    # Of responses without a file, of parts, and of files that the client has.
+    tag = seen[0][1]["etag"]
+    requests = [(path, headers) for path, _ in places[:3] for headers in (
+        None, {"range": "bytes=0-3"}, {"if-none-match": tag}, {"if-none-match": '"none"'}, None)]
+    seen = assert_same(both, {"server": "location /fields/ {}"}, *requests, ("/fields/none", None), places[0])
+    assert {status for status, _ in seen} == {200, 206, 304, 404}
+
+
 def test_names_and_values_of_any_octets(both):  # noqa: F811
     """What Huffman's code makes shorter and what it does not, at each length modulo a word."""
     draw = random.Random(2)
