@@ -168,8 +168,6 @@ pub struct Host {
     pub received: Received,
     pub last_recv_error: Option<quiche::Error>,
     pub traffic: [Traffic; MOST_PATHS],
-    /// Whether it gave the peer connection IDs already, which a client does behind its first request.
-    pub has_offered_cids: bool,
     next_cid: u32,
 }
 
@@ -193,7 +191,6 @@ impl Host {
             last_recv_error: None,
             traffic: Default::default(),
             next_cid: 1,
-            has_offered_cids: false,
         }
     }
 

@@ -51,11 +51,9 @@ impl Endpoint {
                     app.on_path_change(conn, change);
                 }
             }
-            let mut has_a_first_request = false;
             if conn.quic.is_established() {
                 conn.handshake_deadline = None;
                 if conn.tell_agreed() {
-                    has_a_first_request = !conn.quic.is_server();
                     let first = conn.quic.path_stats().next();
                     if let Some((local, peer)) = first.map(|p| (p.local_addr, p.peer_addr)) {
                         sockets.look_for_large_datagrams(conn, local, peer);
@@ -72,10 +70,6 @@ impl Endpoint {
                 app.on_progress(conn);
             }
 
-            if has_a_first_request {
-                // It does not wait for what offers connection IDs for more paths.
-                self.send(key);
-            }
             self.table.exchange_cids(key);
             self.manage_paths(key);
             self.send(key);

@@ -52,9 +52,7 @@ impl World<'_> {
         if !host.quic.is_established() || host.is_given_up {
             return NEVER;
         }
-        if host.has_offered_cids || !host.is_client {
-            host.supply_cids();
-        }
+        host.supply_cids();
         if host.is_client {
             self.note(connection, host.attempt, Progress::Established);
             self.race(connection);

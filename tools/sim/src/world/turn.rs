@@ -61,13 +61,6 @@ impl World<'_> {
         }
         let application = self.step(&mut host);
         self.send(index, &mut host);
-        let is_new = host.is_client && !host.has_offered_cids;
-        if is_new && host.quic.is_established() && !host.is_given_up {
-            // As in the driver, a first request does not wait for what offers them.
-            host.has_offered_cids = true;
-            host.supply_cids();
-            self.send(index, &mut host);
-        }
         if host.is_given_up && host.quic.stats().recv > 0 {
             // After what completes the handshake, without which the server could not read it. An
             // error means that it is closing already.
