@@ -213,8 +213,8 @@ pub fn keep_alive(quic: &mut Connection) {
     }
 }
 
-/// Gives the peer every connection ID it has room for, and one for each path ID that is not used yet: it gets more
-/// when it is. `new_cid` makes one, with its stateless reset token.
+/// Gives the peer every connection ID it has room for. `new_cid` makes one,
+/// with its stateless reset token.
 pub fn supply_cids(
     quic: &mut Connection,
     mut new_cid: impl FnMut() -> (ConnectionId<'static>, u128),
@@ -222,9 +222,7 @@ pub fn supply_cids(
     if quic.is_multipath() {
         let lacking: Vec<u64> = quic.path_ids_lacking_scids().collect();
         for path_id in lacking {
-            let is_used = quic.path_stats().any(|path| path.path_id == path_id);
-            let most = if is_used { usize::MAX } else { 1 };
-            for _ in 0..quic.scids_left_on_path(path_id).min(most) {
+            while quic.scids_left_on_path(path_id) > 0 {
                 let (cid, token) = new_cid();
                 if quic.new_scid_on_path(path_id, &cid, token, false).is_err() {
                     break;

@@ -19,8 +19,6 @@ static void ngx_quic_rbtree_insert_cid(ngx_rbtree_node_t *temp,
     ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
 static ngx_int_t ngx_quic_cmp_cid(u_char *id, size_t len, ngx_quic_cid_t *cid);
 static void ngx_quic_close_cid(ngx_quic_cid_t *cid);
-static ngx_uint_t ngx_quic_is_path_used(quiche_conn *conn,
-    uint64_t path_id);
 static ngx_int_t ngx_quic_issue_cid(ngx_connection_t *c,
     ngx_uint_t multipath, uint64_t path_id);
 
@@ -281,10 +279,7 @@ ngx_quic_forget_initial_cid(ngx_connection_t *c)
 }
 
 
-/*
- * gives the client every connection ID it has room for, and one on each path
- * ID that is not used yet: more come when it is
- */
+/* gives the client every connection ID it has room for, on every path ID */
 
 void
 ngx_quic_supply_cids(ngx_connection_t *c)
@@ -316,30 +311,10 @@ ngx_quic_supply_cids(ngx_connection_t *c)
             if (ngx_quic_issue_cid(c, 1, path_id) != NGX_OK) {
                 break;
             }
-
-            if (!ngx_quic_is_path_used(conn, path_id)) {
-                break;
-            }
         }
     }
 
     quiche_path_id_iter_free(iter);
-}
-
-
-static ngx_uint_t
-ngx_quic_is_path_used(quiche_conn *conn, uint64_t path_id)
-{
-    size_t             i;
-    quiche_path_stats  stats;
-
-    for (i = 0; quiche_conn_path_stats(conn, i, &stats) == 0; i++) {
-        if (stats.path_id == path_id) {
-            return 1;
-        }
-    }
-
-    return 0;
 }
 
 
