@@ -235,6 +235,7 @@ impl Monitor {
             .clock
             .on_ack(now, watch::srtt(path), watch.sent_since_progress);
         watch.last_progress = now;
+        watch.awaited_bytes = path.in_flight_bytes;
         watch.sent_since_progress = None;
         watch.pto_count = 0;
 

@@ -111,6 +111,24 @@ fn what_was_to_be_done_for_a_path_that_fails_is_not() {
 }
 
 #[test]
+fn a_probe_into_silence_does_not_make_it_shorter() {
+    // The sender is done before the path falls silent: nothing but its own probe leaves afterwards.
+    for (packets, suspect_ms) in [(4, 50 + 126), (3, 170 + 126)] {
+        let mut scene = Scene::new(2);
+        (0..packets).for_each(|_| scene.send(0, 0));
+        let (now, sent) = (scene.at(50), scene.at(0));
+        scene
+            .monitor
+            .on_ack_progress(now, &mut scene.paths, PathId(0), sent);
+        scene.send(0, 170);
+        // Where few packets are missing they may be lost, and the probe has its time.
+        let timer = scene.monitor.next_timer(&scene.paths);
+        let in_flight = scene.path(0).in_flight_bytes / 1200;
+        assert_eq!(timer, Some(scene.at(suspect_ms)), "{in_flight}");
+    }
+}
+
+#[test]
 fn the_ack_of_what_was_sent_when_the_suspicion_began_is_no_late_one() {
     for (sent_ms, spurious) in [(125, true), (126, false)] {
         let mut scene = Scene::new(2);

@@ -61,6 +61,8 @@ pub(super) struct Watch {
     pub(super) since: Instant,
     /// When packets of the path were last newly acked.
     pub(super) last_progress: Instant,
+    /// What was in flight then, and still not acked.
+    pub(super) awaited_bytes: u64,
     /// The oldest eliciting packet sent since then.
     pub(super) sent_since_progress: Option<Instant>,
     pub(super) clock: AckClock,
@@ -105,6 +107,7 @@ impl Watch {
             health: Health::Healthy,
             since: now,
             last_progress: now,
+            awaited_bytes: 0,
             sent_since_progress: None,
             clock: AckClock::default(),
             suspect_p: Duration::ZERO,
@@ -135,6 +138,10 @@ impl Watch {
     /// When the silence began, while anything waits for an ack.
     fn silent_from(&self, path: &PathState) -> Option<Instant> {
         path.oldest_unacked_eliciting_sent?;
+        // Its own probe does not make the silence shorter of what was under way by then.
+        if self.awaited_bytes >= CLOCKED_PACKETS * path.mss_bytes {
+            return Some(self.last_progress);
+        }
         Some(
             self.last_progress
                 .max(self.sent_since_progress.unwrap_or(self.last_progress)),
