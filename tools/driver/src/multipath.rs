@@ -213,20 +213,23 @@ pub fn keep_alive(quic: &mut Connection) {
     }
 }
 
-/// Gives the peer every connection ID it has room for. `new_cid` makes one,
-/// with its stateless reset token.
+/// Gives the peer the connection IDs that it needs: one for each path ID that may be
+/// used next, a spare one for each in use; without multipath all that it has room for.
+/// `new_cid` makes one, with its stateless reset token.
 pub fn supply_cids(
     quic: &mut Connection,
     mut new_cid: impl FnMut() -> (ConnectionId<'static>, u128),
 ) {
     if quic.is_multipath() {
-        let lacking: Vec<u64> = quic.path_ids_lacking_scids().collect();
-        for path_id in lacking {
-            while quic.scids_left_on_path(path_id) > 0 {
-                let (cid, token) = new_cid();
-                if quic.new_scid_on_path(path_id, &cid, token, false).is_err() {
-                    break;
-                }
+        loop {
+            let Some(path_id) = quic.path_ids_lacking_scids().next() else {
+                break;
+            };
+            let (cid, token) = new_cid();
+            if quic.scids_left_on_path(path_id) == 0
+                || quic.new_scid_on_path(path_id, &cid, token, false).is_err()
+            {
+                break;
             }
         }
         return;

@@ -110,13 +110,12 @@ fn a_path_that_takes_throughput_is_left_out() {
         let name = |path| format!("flow.f.path.{path}.impact");
         ["a", "b", "far"].map(|path| outcome.metrics.get(&name(path)).copied())
     };
-    // With the latter each path is in the way of the others.
-    for (cc, brings) in [("olia", true), ("sbd-bbr", false)] {
+    for cc in ["olia", "sbd-bbr"] {
         let all = with_a_path_that_hurts(cc, "full-mesh", None);
         assert_eq!(impact(&all), [None; 3]);
         let quick = with_a_path_that_hurts(cc, "pcdc-quick", None);
         let [a, b, far] = impact(&quick).map(Option::unwrap);
-        assert_eq!(brings, a > 0.0 && b > 0.0, "{cc} {a} {b}");
+        assert!(a > 0.0 && b > 0.0, "{cc} {a} {b}");
         assert!(far < -0.5 && far < a.min(b), "{cc} {a} {b} {far}");
         assert!(later(&quick) > 1.5 * later(&all), "{quick:?} {all:?}");
         // It is open all the same.

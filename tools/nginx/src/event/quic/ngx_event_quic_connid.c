@@ -279,12 +279,16 @@ ngx_quic_forget_initial_cid(ngx_connection_t *c)
 }
 
 
-/* gives the client every connection ID it has room for, on every path ID */
+/*
+ * gives the client the connection IDs it needs: one for each path ID that may
+ * be used next, a spare one for each in use
+ */
 
 void
 ngx_quic_supply_cids(ngx_connection_t *c)
 {
     uint64_t                path_id;
+    ngx_uint_t              issued;
     quiche_conn            *conn;
     quiche_path_id_iter    *iter;
     ngx_quic_connection_t  *qc;
@@ -303,18 +307,23 @@ ngx_quic_supply_cids(ngx_connection_t *c)
         return;
     }
 
-    iter = quiche_conn_path_ids_lacking_scids(conn);
+    do {
+        issued = 0;
+        iter = quiche_conn_path_ids_lacking_scids(conn);
 
-    while (quiche_path_id_iter_next(iter, &path_id)) {
+        while (quiche_path_id_iter_next(iter, &path_id)) {
 
-        while (quiche_conn_scids_left_on_path(conn, path_id) > 0) {
             if (ngx_quic_issue_cid(c, 1, path_id) != NGX_OK) {
+                issued = 0;
                 break;
             }
-        }
-    }
 
-    quiche_path_id_iter_free(iter);
+            issued = 1;
+        }
+
+        quiche_path_id_iter_free(iter);
+
+    } while (issued);
 }
 
 
