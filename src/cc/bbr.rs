@@ -320,6 +320,8 @@ pub(super) struct Orders {
     pub probe: bool,
     /// Do not, unless [`Orders::probe`] says so.
     pub hold: bool,
+    /// Let another path's probe end first, but not for ever.
+    pub yields: bool,
     /// End the probe.
     pub end_probe: bool,
     /// Empty the queue now.

@@ -282,7 +282,7 @@ impl SbdBbr {
             }
         }
         if is_alone {
-            orders.hold = another_probes;
+            orders.yields = another_probes;
             return orders;
         }
         if bw > 0.0 {
@@ -688,7 +688,9 @@ mod tests {
         close(asked.others_share, 0.5);
         close(asked.less, 0.0);
         // All of them are in Startup.
-        assert!(!asked.hold && !asked.probe && !asked.probe_rtt && !asked.end_probe);
+        assert!(
+            !asked.hold && !asked.yields && !asked.probe && !asked.probe_rtt && !asked.end_probe
+        );
         assert!(asked.others_act);
         // They delivered 5.4 of 6 MB/s in this cycle or in the last one, and no more than 15 % are taken off.
         for (delivered, less) in [
@@ -828,8 +830,12 @@ mod tests {
             }
             flow(&mut all, 2).engine.phase = phase;
             let asked = orders(&mut all, &paths, now, 0);
-            assert_eq!((asked.hold, asked.others_act), (probes, acts), "{phase:?}");
-            assert!(!orders(&mut all, &paths, now, 2).hold);
+            assert_eq!(
+                (asked.yields, asked.others_act),
+                (probes, acts),
+                "{phase:?}"
+            );
+            assert!(!orders(&mut all, &paths, now, 2).yields);
         }
         // Known to share with none: as if alone.
         let mut all = joined(SbdBbr::new(&settings(&ENTRY, "detect=none")), &paths);
@@ -837,7 +843,7 @@ mod tests {
             flow(&mut all, id).engine.phase = Phase::Up;
         }
         let asked = orders(&mut all, &paths, now, 0);
-        assert!(!asked.hold && !asked.others_act);
+        assert!(!asked.hold && !asked.yields && !asked.others_act);
         close(asked.others_packets, 0.0);
     }
 

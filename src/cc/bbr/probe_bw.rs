@@ -17,6 +17,9 @@ const MOST_ROUNDS: f64 = 63.0;
 const EARLY_ROUNDS: u64 = 10;
 const EARLY_SECS: f64 = 1.0;
 
+/// For how long after its time a probe lets that of another path end first.
+const MOST_YIELDED: Duration = Duration::from_secs(2);
+
 /// regrow=on: what two round trips of a probe have to add for a Startup.
 const REGROW: f64 = 1.2;
 const REGROW_ROUNDS: u32 = 2;
@@ -233,7 +236,9 @@ impl Engine {
     /// IsTimeToProbeBW, with IsRenoCoexistenceProbeTime.
     fn is_time_to_probe(&self, seen: &Seen) -> bool {
         let (cycle, orders) = (&self.cycle, &self.orders);
-        if orders.probe || orders.hold {
+        // One that is idle since it began does not end its probe.
+        let yields = orders.yields && cycle.due.is_none_or(|due| seen.now <= due + MOST_YIELDED);
+        if orders.probe || orders.hold || yields {
             return orders.probe;
         }
         let elapsed = cycle.due.is_some_and(|due| seen.now > due);
@@ -426,6 +431,12 @@ mod tests {
         }
         (engine.orders.probe, engine.orders.hold) = (true, false);
         assert!(engine.is_time_to_probe(&seen(now, 1000)));
+        // Another path's probe is waited for, unless it does not end.
+        (engine.orders.probe, engine.orders.yields) = (false, true);
+        for (late_ms, is_time) in [(1, false), (2_000, false), (2_001, true)] {
+            let late = seen(now + Duration::from_millis(late_ms), 1000);
+            assert_eq!(engine.is_time_to_probe(&late), is_time, "{late_ms}");
+        }
 
         // Down ends when what is in flight fits the greatest rate, of which the group takes a tenth off.
         close(engine.target_of_max(1000.0), 100e3);
