@@ -21,7 +21,7 @@
 //!   of the rates over their sum. The next probe is as late as any, as who probes first finds what
 //!   that leaves.
 //!
-//! While it is not known of two paths, one of them probes at a time.
+//! While it is not known of two paths, one of them probes at a time: the other waits for it, for two seconds at most.
 
 use std::time::Duration;
 use std::time::Instant;
