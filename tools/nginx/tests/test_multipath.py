@@ -65,6 +65,31 @@ def test_controllers(make_nginx, mpq, controller):
     assert f" {controller} " in nginx.access()[-1]
 
 
+def connection_ids(qlog, event):
+    """{path ID: sequence numbers} of the PATH_NEW_CONNECTION_ID frames that a client sent, or received, by its log."""
+    found = {}
+    for record in qlog.read_text(encoding="utf-8").split("\x1e")[1:]:
+        entry = json.loads(record)
+        if entry.get("name", "").endswith(event):
+            for frame in entry["data"].get("frames", []):
+                # Type 0x3e78; both numbers are below 64 here, so take an octet.
+                if frame.get("frame_type_bytes") == 0x3e78:
+                    path, sequence = bytes.fromhex(frame["raw"]["data"])[2:4]
+                    found.setdefault(path, set()).add(sequence)
+    return found
+
+
+def test_connection_ids_for_what_is_unused(make_nginx, mpq, tmp_path):
+    # One for each path ID that may be used next, and a spare one for the path in use (RFC 10069, section 3.2.1).
+    nginx = make_nginx(server="quic_multipath on; quic_max_paths 4;")
+    body, report = mpq.get(f"https://127.0.0.1:{nginx.port}/3m.bin", f"--qlog={tmp_path}", paths=("127.0.0.1",))
+    assert len(body) == 3_000_000 and len(report["paths"]) == 1
+    qlog, = tmp_path.glob("client-*.sqlog")
+    expected = {0: {1}} | {path: {0} for path in range(1, 4)}
+    assert connection_ids(qlog, "packet_received") == expected
+    assert connection_ids(qlog, "packet_sent") == expected
+
+
 def test_off_is_off(make_nginx, mpq):
     nginx = make_nginx()
     with Relay(nginx.port) as relay:
