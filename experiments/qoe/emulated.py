@@ -39,6 +39,8 @@ FROM_ORIGIN = f"""location ~ [.]m4s$ {{
             proxy_buffering off;
         }}"""
 MPD = "manifest.mpd"
+# Of the initialization segment of each level, as `mpq sim` has it by itself: a level that is new costs a request more.
+INITIALIZATION_BYTES = 1000
 # As many segments of live media have been made when a session begins, as with `mpq sim`.
 MADE_SEGMENTS = 30
 
@@ -90,6 +92,7 @@ def make_content(folder, content, viewer):
     rates = [int(rate.split()[0]) for rate in content["video"]]
     for rate in rates:
         (folder / f"{rate}.m4s").write_bytes(_segment(round(rate * segment_s / 8), _chunks(viewer, content)))
+        (folder / f"{rate}.mp4").write_bytes(_box(b"ftyp", INITIALIZATION_BYTES))
         for number in range(1, count + 1):
             with contextlib.suppress(FileExistsError):
                 (folder / f"{rate}-{number}.m4s").symlink_to(f"{rate}.m4s")
@@ -104,13 +107,17 @@ def _chunks(viewer, content):
     return round(seconds(content["segment"]) / seconds(viewer.dash["chunk"]))
 
 
+def _box(kind, size):
+    """A box of ISO BMFF of so many bytes."""
+    return struct.pack(">I4s", size, kind).ljust(size, b"\x5a")
+
+
 def _segment(size, chunks):
-    """A segment of so many bytes: two boxes of ISO BMFF for each chunk, of which the second is all the rest of it."""
-    body = bytearray()
+    """A segment of so many bytes: two boxes for each chunk, of which the second is all the rest of it."""
+    body = b""
     for kind, (start, end) in zip([b"styp"] + [b"moof"] * (chunks - 1), origin.chunk_bounds(size, chunks), strict=True):
-        boxes = struct.pack(">I4s8xI4s", 16, kind, end - start - 16, b"mdat")
-        body += boxes.ljust(end - start, b"\x5a")
-    return bytes(body)
+        body += _box(kind, 16) + _box(b"mdat", end - start - 16)
+    return body
 
 
 def _mpd(content, viewer, kind):
@@ -121,7 +128,8 @@ def _mpd(content, viewer, kind):
     return ('<?xml version="1.0"?>\n<MPD xmlns="urn:mpeg:dash:schema:mpd:2011" '
             f'{kind} mediaPresentationDuration="PT{count * segment_s:g}S" minBufferTime="PT2S"><Period>'
             f'<AdaptationSet contentType="video" mimeType="video/mp4"><SegmentTemplate timescale="1000" '
-            f'duration="{segment_s * 1000:.0f}" {offset}startNumber="1" media="$RepresentationID$-$Number$.m4s"/>{levels}'
+            f'duration="{segment_s * 1000:.0f}" {offset}startNumber="1" initialization="$RepresentationID$.mp4" '
+            f'media="$RepresentationID$-$Number$.m4s"/>{levels}'
             "</AdaptationSet></Period></MPD>\n")
 
 

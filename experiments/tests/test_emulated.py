@@ -55,6 +55,7 @@ def test_content_is_the_studys(tmp_path):
     rates = [int(rate.split()[0]) for rate in PLAN.content["video"]]
     for rate in rates:
         assert [(tmp_path / f"{rate}-{n}.m4s").stat().st_size for n in (1, 2)] == [round(rate / 4)] * 2
+    assert {(tmp_path / f"{rate}.mp4").stat().st_size for rate in rates} == {session.INITIALIZATION_BYTES}
     assert not (tmp_path / f"{rates[0]}-3.m4s").exists()
     mpd = (tmp_path / session.MPD).read_text()
     assert 'mediaPresentationDuration="PT4S"' in mpd and mpd.count("<Representation ") == len(rates)
