@@ -117,6 +117,7 @@ def _lost(viewer, content):
 def load(folder, scenes, plan):
     """The rows of a run of `viewers.py`; what has not run is left out."""
     found = Sessions()
+    wanted = {session.name for session in plan.sessions}  # so that the reduced plan is found in a full run, too
     for scene, viewer, seed in itertools.product(scenes, plan.viewers, plan.seeds):
         place = study.folder(Path(folder), scene.name, viewer.name, seed)
         try:
@@ -126,7 +127,10 @@ def load(folder, scenes, plan):
         except (OSError, json.JSONDecodeError) as e:
             raise ResultError(f"{place}: {e}; remove it and run again") from e
         for run in summary["runs"]:
-            arm = run["case"].split(",")[0].rpartition("--")[2]
+            name = run["case"].split(",")[0].removeprefix("case=")
+            if name not in wanted:
+                continue
+            arm = name.rpartition("--")[2]
             if run["status"] != "ok":
                 found.failed.append((scene.name, seed, viewer.name, arm, run["reason"]))
                 found.rows.append(Row(scene.name, seed, viewer.name, arm, _lost(viewer, plan.content)))

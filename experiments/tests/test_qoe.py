@@ -246,6 +246,18 @@ def test_a_session_that_fails_is_all_waiting(tmp_path):
     assert found.values("train", "clip", "ecf", "qoe_lin")[0] < -29
 
 
+def test_the_reduced_study_is_found_in_a_full_run(tmp_path):
+    plan = study.load(False, seeds=(1,))
+    one, clip = scene.load("train"), plan.viewer("clip")
+    folder = study.folder(tmp_path, one.name, clip.name, 1)
+    folder.mkdir()
+    runs = [{"case": f"case=clip--{arm},abr=fixed:7", "status": "failed", "reason": "no handshake", "folder": "runs/x", "metrics": {}}
+            for arm in ("ecf", "olia")]
+    (folder / "summary.json").write_text(json.dumps({"runs": runs}))
+    assert [row.arm for row in sessions.load(tmp_path, [one], plan).rows] == ["ecf"]
+    assert [row.arm for row in sessions.load(tmp_path, [one], study.load(True, seeds=(1,))).rows] == ["ecf", "olia"]
+
+
 def test_the_picture_in_the_pages_is_drawn_from_the_figures_that_it_states():
     shown = PICTURE.read_text(encoding="utf-8")
     numbers = json.loads(re.search(r"<metadata>(.*?)</metadata>", shown)[1])
