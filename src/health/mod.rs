@@ -70,10 +70,13 @@ pub struct Params {
     pub hedge_bytes: u64,
     /// Consecutive probe timeouts that fail a path by themselves.
     pub failing_ptos: u32,
-    /// Bound of the probe interval on a failed path while another one is healthy.
+    /// Bounds of the longest interval between probes of a failed path while another one is healthy, which is 5 P
+    /// between them, and never less than P.
+    pub min_probe_interval: Duration,
+    /// See [`Params::min_probe_interval`].
     pub max_probe_interval: Duration,
-    /// Bounds of the longest interval while none is, which is 5 P between them, and never less than P. It also
-    /// holds for the last path, which is suspect for as long as it is silent: nothing moves until one of them answers.
+    /// The same while none is. It also holds for the last path, which is suspect for as long as it is silent: nothing
+    /// moves until one of them answers.
     pub min_probe_interval_alone: Duration,
     /// See [`Params::min_probe_interval_alone`].
     pub max_probe_interval_alone: Duration,
@@ -88,8 +91,8 @@ pub struct Params {
     /// A path that fails within so many hold times of its return is held back for twice as long next time;
     /// each time that it works for so long, for half as long.
     pub worth_holds: u32,
-    /// Unanswered probes after which a failed path is given up, of those sent while another one was healthy.
-    pub max_probes: u32,
+    /// A failed path is given up after so long without an answer, while another one was healthy.
+    pub give_up_after: Duration,
 }
 
 impl Default for Params {
@@ -100,6 +103,7 @@ impl Default for Params {
             gap_margin: Duration::from_millis(25),
             hedge_bytes: 64 * 1024,
             failing_ptos: 2,
+            min_probe_interval: Duration::from_millis(500),
             max_probe_interval: Duration::from_secs(2),
             min_probe_interval_alone: Duration::from_millis(250),
             max_probe_interval_alone: Duration::from_secs(1),
@@ -108,7 +112,7 @@ impl Default for Params {
             max_hold: Duration::from_secs(10),
             max_hold_interval: Duration::from_millis(200),
             worth_holds: 5,
-            max_probes: 10,
+            give_up_after: Duration::from_secs(15),
         }
     }
 }
@@ -406,7 +410,7 @@ impl Monitor {
             if next_probe > now {
                 continue;
             }
-            if !alone && watch.unanswered_probes >= self.params.max_probes {
+            if !alone && watch.waited >= self.params.give_up_after {
                 watch.next_probe = None;
                 self.actions.push_back((id, Action::GiveUp));
             } else {

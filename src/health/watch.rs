@@ -18,9 +18,9 @@ const CLOCKED_PACKETS: u64 = 4;
 /// Acked probes that a returning path must show.
 const RETURN_PROBES: u32 = 2;
 
-/// Between the probes of a path that is alone, in P: a probe arms the transport's timer anew, and of that the first three
+/// Between the probes of a silent path, in P: a probe arms the transport's timer anew, and of that the first three
 /// timeouts, of 1, 2 and 4 P, send data again, and find out what is too large.
-const ALONE_PTOS: u32 = 5;
+const SILENT_PTOS: u32 = 5;
 
 /// A failure longer than this many P makes the old RTT estimate worthless.
 const RTT_RESTART: u32 = 3;
@@ -79,8 +79,10 @@ pub(super) struct Watch {
     probe_interval: Duration,
     /// P when it was probed first.
     probe_p: Duration,
-    /// Probes sent and not answered; of a failed path, those that left while another one was healthy.
+    /// Probes of a recovering path that were sent and not answered.
     pub(super) unanswered_probes: u32,
+    /// How long probes of a failed path were waited for while another one was healthy.
+    pub(super) waited: Duration,
     /// Probes answered in this recovery.
     pub(super) acked_probes: u32,
     /// When the last probe left, or probing began.
@@ -117,6 +119,7 @@ impl Watch {
             probe_interval: Duration::ZERO,
             probe_p: Duration::ZERO,
             unanswered_probes: 0,
+            waited: Duration::ZERO,
             acked_probes: 0,
             probed_at: now,
             slowest_answer: Duration::ZERO,
@@ -224,15 +227,16 @@ impl Watch {
 
     /// The longest pause between two probes. `alone` is whether no other path is healthy.
     fn max_probe_interval(&self, alone: bool, params: &Params) -> Duration {
-        match alone {
-            true => (ALONE_PTOS * self.probe_p)
-                .clamp(
-                    params.min_probe_interval_alone,
-                    params.max_probe_interval_alone,
-                )
-                .max(self.probe_p),
-            false => params.max_probe_interval,
-        }
+        let (min, max) = match alone {
+            true => (
+                params.min_probe_interval_alone,
+                params.max_probe_interval_alone,
+            ),
+            false => (params.min_probe_interval, params.max_probe_interval),
+        };
+        (SILENT_PTOS * self.probe_p)
+            .clamp(min, max)
+            .max(self.probe_p)
     }
 
     /// When a silent path is probed next. One put off while others were healthy is not, once they no longer are.
@@ -262,6 +266,7 @@ impl Watch {
         self.failed_at = now;
         self.schedule_probes(now, p);
         self.unanswered_probes = 0;
+        self.waited = Duration::ZERO;
     }
 
     /// Shortens the hold time by what the path has worked since it came back.
@@ -277,7 +282,9 @@ impl Watch {
     /// Those that leave while no path works do not count against this one: it may be everything that is down.
     pub(super) fn probe_silent(&mut self, now: Instant, alone: bool, params: &Params) {
         let max = self.max_probe_interval(alone, params);
-        self.unanswered_probes += u32::from(!alone);
+        if !alone {
+            self.waited += now.saturating_duration_since(self.probed_at);
+        }
         self.probed_at = now;
         self.next_probe = Some(now + self.probe_interval.min(max));
         self.probe_interval = (2 * self.probe_interval).min(max);
