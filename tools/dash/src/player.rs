@@ -263,10 +263,35 @@ struct Pending {
     pace: Pace,
     /// Whether something of the response came.
     has_begun: bool,
-    /// Chunks of a segment under way that are in the buffer.
+    /// Chunks of a segment under way that came.
     chunks: u64,
     /// The next chunk is not there yet; it will be at this time.
     paused_until: Option<Duration>,
+    /// For how long chunks that were not there yet have been waited for.
+    paused: Duration,
+}
+
+impl Pending {
+    /// Since the request, without the time in which the server had nothing to send.
+    fn busy(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.sent_at + self.paused)
+    }
+
+    /// Waits for a chunk that will have been made at `until`.
+    fn pause(&mut self, now: Duration, until: Duration, throughput: &mut Throughput) {
+        self.paused_until = Some(until);
+        self.paused += until.saturating_sub(now);
+        throughput.on_pause(now, true);
+    }
+
+    /// The wait, if it waits, is over `at` that time, which may be earlier than expected.
+    fn resume(&mut self, at: Duration, throughput: &mut Throughput) {
+        if let Some(until) = self.paused_until.take() {
+            self.paused = self.paused.saturating_sub(until.saturating_sub(at));
+            throughput.on_request(at);
+            throughput.on_begin(at, 0);
+        }
+    }
 }
 
 /// A request that belongs to no track.
@@ -489,9 +514,8 @@ impl Player {
         self.buffer.advance(now);
         for track in &mut self.tracks {
             if let Some(pending) = &mut track.pending {
-                if let Some(at) = pending.paused_until.take_if(|at| *at <= now) {
-                    self.throughput.on_request(at);
-                    self.throughput.on_begin(at, 0);
+                if let Some(at) = pending.paused_until.filter(|at| *at <= now) {
+                    pending.resume(at, &mut self.throughput);
                 }
             }
         }
@@ -920,10 +944,11 @@ impl Player {
             sent_at: now,
             carried: self.throughput.carried(),
             received_bytes: 0,
-            pace: Pace::new(now),
+            pace: Pace::default(),
             has_begun: false,
             chunks: 0,
             paused_until: None,
+            paused: Duration::ZERO,
         });
         TrackAction::Fetch(Box::new(fetch))
     }
@@ -1003,21 +1028,30 @@ impl Player {
         else {
             return Ok(Progress::Continue);
         };
+        let (pieces, held) = self.pieces(track, level);
         let is_candidate = track.kind == MediaKind::Video
             && matches!(pending.fetch.what, What::Segment(_))
-            && self.rule.abandons() != Abandon::Never
-            && !self.is_being_made(track, now);
+            && pending.paused_until.is_none()
+            && match self.rule.abandons() {
+                Abandon::Never => false,
+                // The rate since the request says nothing of a segment that is sent while it is made.
+                Abandon::Slow => pieces == 1,
+                Abandon::Late => true,
+            };
         if !is_candidate {
             return Ok(Progress::Continue);
         }
+        let busy = pending.busy(now);
         let download = Download {
             ladder_bps: &self.ladder(track),
             level,
             segment: self.segment_length(track),
-            elapsed: now.saturating_sub(pending.sent_at),
+            pieces,
+            held,
+            elapsed: busy,
             received_bytes,
             total_bytes,
-            lately_bps: pending.pace.bps(now, received_bytes),
+            lately_bps: pending.pace.bps(busy, received_bytes),
             buffer: self.buffer.level(),
         };
         let instead = should_abandon(self.rule.abandons(), &download);
@@ -1032,14 +1066,18 @@ impl Player {
         Ok(Progress::Abandon)
     }
 
-    /// Whether a track's next segment is not complete at the server yet, or in the buffer in part.
-    fn is_being_made(&self, track: &Track, now: Duration) -> bool {
-        let has_chunks = track.pending.as_ref().is_some_and(|it| it.chunks > 0);
-        let is_new = self.live.as_ref().is_some_and(|live| {
-            let media = self.next_media(track);
-            media.is_some_and(|(_, end)| end > live.edge.media(now))
-        });
-        has_chunks || is_new
+    /// Of the segment that a track fetches: the pieces in which it plays, and how many of these are in the buffer.
+    fn pieces(&self, track: &Track, level: usize) -> (u32, u32) {
+        let chunk = self.live.as_ref();
+        let chunk = chunk.and_then(|_| self.representations(track)[level].chunk());
+        let (Some(chunk), Some((start, end))) = (chunk, self.next_media(track)) else {
+            return (1, 0);
+        };
+        let chunk_ns = chunk.as_nanos().max(1);
+        let pieces = (end - start).as_nanos().div_ceil(chunk_ns).max(1);
+        let held = self.buffer.until(track.kind).saturating_sub(start);
+        let held = (held.as_nanos() / chunk_ns).min(pieces - 1);
+        (pieces as u32, held as u32)
     }
 
     /// `chunks` chunks of a segment under way are there as a whole, counted from its beginning.
@@ -1065,8 +1103,8 @@ impl Player {
             return Ok(());
         };
         let most = (end - start).as_nanos().div_ceil(chunk.as_nanos().max(1)) as u64;
-        let (before, chunks) = (pending.chunks, chunks.min(most));
-        if chunks <= before || chunks == most {
+        let chunks = chunks.min(most);
+        if chunks <= pending.chunks || chunks == most {
             // The last one comes with the end.
             return Ok(());
         }
@@ -1074,15 +1112,17 @@ impl Player {
         // The next one is there when its end is made.
         let next_at = live.edge.time_of(until(chunks + 1).min(end));
         let kind = track.kind;
-        let media = (until(before), until(chunks));
+        // Another level's were there before, if that was given up.
+        let from = start.max(self.buffer.until(kind));
         if let Some(pending) = &mut self.tracks[index].pending {
             pending.chunks = chunks;
             if next_at > now {
-                pending.paused_until = Some(next_at);
-                self.throughput.on_pause(now, true);
+                pending.pause(now, next_at, &mut self.throughput);
             }
         }
-        self.push(now, kind, media, false);
+        if until(chunks) > from {
+            self.push(now, kind, (from, until(chunks)), false);
+        }
         Ok(())
     }
 
@@ -1292,8 +1332,10 @@ impl Player {
         let bitrate_bps = representation.bandwidth_bps;
         let start = period_start + segment.start;
         // What came in chunks is in the buffer already.
-        let chunk = representation.chunk().unwrap_or_default();
-        let from = start + chunk * pending.chunks as u32;
+        let from = match representation.chunk() {
+            Some(_) => start.max(self.buffer.until(kind)),
+            None => start,
+        };
         let has_end = self
             .presentation
             .live
@@ -1388,11 +1430,7 @@ impl Player {
     /// The throughput hears that a track's request is over.
     fn end_of_request(&mut self, index: usize, now: Duration) {
         if let Some(pending) = &mut self.tracks[index].pending {
-            // The end of what it waited for came early.
-            if pending.paused_until.take().is_some() {
-                self.throughput.on_request(now);
-                self.throughput.on_begin(now, 0);
-            }
+            pending.resume(now, &mut self.throughput);
             self.throughput.on_end(now, pending.has_begun);
         }
     }
@@ -1408,11 +1446,16 @@ impl Player {
     fn count(&mut self, index: usize, now: Duration, received_bytes: u64) {
         if let Some(pending) = &mut self.tracks[index].pending {
             let new = received_bytes.saturating_sub(pending.received_bytes);
+            if new > 0 {
+                pending.resume(now, &mut self.throughput);
+            }
             if !std::mem::replace(&mut pending.has_begun, true) {
                 self.throughput.on_begin(now, new);
             }
             pending.received_bytes += new;
-            pending.pace.on_bytes(now, pending.received_bytes);
+            pending
+                .pace
+                .on_bytes(pending.busy(now), pending.received_bytes);
             self.received_bytes += new;
             self.throughput.on_bytes(new);
         }

@@ -273,6 +273,51 @@ fn chunks_do_not_make_the_throughput_that_of_the_encoder() {
 }
 
 #[test]
+fn a_segment_in_chunks_is_given_up_when_the_next_chunk_would_be_late() {
+    let play = |rule| {
+        let case = Case {
+            rule,
+            chunk: Some(s(0.5)),
+            // Of the segment that was asked for at 19.2 s two chunks have come.
+            rates: vec![(0.0, 8e6), (19.8, 3e5), (26.0, 8e6)],
+            config: Config {
+                target_latency: Some(s(3.0)),
+                playback_rate: Some((1.0, 1.0)),
+                ..Config::default()
+            },
+            until: s(40.0),
+            ..Case::default()
+        };
+        let mut asked = Vec::new();
+        let player = case.play_with(|fetch| {
+            if matches!(fetch.what, What::Segment(_)) {
+                asked.push(fetch.url.path()[1..].parse::<u64>().unwrap());
+            }
+        });
+        let stalls = player.buffer().stalls().iter();
+        let stalled = stalls.map(|stall| stall.duration).sum::<Duration>();
+        let shown = player.buffer().played() + player.buffer().startup().unwrap() + stalled;
+        assert!(shown.abs_diff(s(40.0)) < s(0.02), "{shown:?}");
+        (stalled.as_secs_f64(), asked, player)
+    };
+    let (stalled_s, asked, player) = play("rate");
+    let twice: Vec<u64> = asked
+        .windows(2)
+        .filter(|two| two[0] == two[1])
+        .map(|two| two[0])
+        .collect();
+    assert_eq!(twice.first(), Some(&41));
+    let levels: Vec<usize> = player
+        .segments()
+        .iter()
+        .map(|segment| segment.level)
+        .collect();
+    assert_eq!(levels[10..12], [2, 0], "{levels:?}");
+    let (without_s, ..) = play("rate:abandon=off");
+    assert!(stalled_s < without_s - 0.4, "{stalled_s} s, {without_s} s");
+}
+
+#[test]
 fn a_stall_is_caught_up_with_by_playing_faster_within_bounds() {
     let play = |rates: (f64, f64)| {
         let case = Case {

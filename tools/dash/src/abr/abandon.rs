@@ -10,6 +10,10 @@ const GRACE: Duration = Duration::from_millis(500);
 /// Projected time, as a multiple of the segment's length, above which a download is given up.
 const MOST_SEGMENTS: f64 = 1.8;
 
+/// Projected time of a chunk, as a multiple of the buffer, above which its segment is given up: the pace of a segment in
+/// chunks is that of short times.
+const MOST_BUFFERS: f64 = 1.5;
+
 /// Marks of a pace are this far apart.
 const MARK: Duration = Duration::from_millis(1000);
 
@@ -33,7 +37,11 @@ pub struct Download<'a> {
     pub level: usize,
     /// Length of the segment.
     pub segment: Duration,
-    /// Since the request.
+    /// Pieces in which it plays: its chunks, or 1.
+    pub pieces: u32,
+    /// Of these, those that are in the buffer.
+    pub held: u32,
+    /// Since the request, without the time in which the server had no more.
     pub elapsed: Duration,
     /// Received so far.
     pub received_bytes: u64,
@@ -50,7 +58,8 @@ pub struct Download<'a> {
 /// It should if it has run for 500 ms and a segment that its rate can sustain is smaller than what is still missing, and
 /// - with [`Abandon::Slow`] the whole of it is projected to take more than 1.8 times the segment's length, at the rate since
 ///   the request;
-/// - with [`Abandon::Late`] what is missing is projected to take longer than the buffer lasts, at the rate of lately.
+/// - with [`Abandon::Late`] what is missing of it, or of its next chunk, is projected to take longer than the buffer lasts, 1.5
+///   times as long with a chunk, at the rate of lately; the level is one that comes in time, if there is one.
 pub fn should_abandon(which: Abandon, download: &Download<'_>) -> Option<usize> {
     if download.elapsed < GRACE || download.received_bytes == 0 {
         return None;
@@ -65,8 +74,23 @@ pub fn should_abandon(which: Abandon, download: &Download<'_>) -> Option<usize> 
             (since_request, projected_s > MOST_SEGMENTS * segment_s)
         }
         Abandon::Late => {
+            let (pieces, next) = (f64::from(download.pieces), f64::from(download.held + 1));
+            let piece_s = segment_s / pieces;
+            // When the next piece and the last one are due.
+            let next_s = download.buffer.as_secs_f64();
+            let last_s = next_s + (pieces - next) * piece_s;
+            let until_next = download.total_bytes as f64 * next / pieces;
+            let missing_of_next = until_next - download.received_bytes as f64;
+            let most = if download.pieces > 1 {
+                MOST_BUFFERS
+            } else {
+                1.0
+            };
             let bps = download.lately_bps;
-            (bps, missing * 8.0 > bps * download.buffer.as_secs_f64())
+            let is_late = missing_of_next * 8.0 > most * bps * next_s;
+            // Another level has to bring again what is in the buffer.
+            let in_time = (next_s / (next * piece_s)).min(last_s / segment_s);
+            (bps * in_time.min(1.0), is_late)
         }
     };
     if !is_behind {
@@ -77,21 +101,14 @@ pub fn should_abandon(which: Abandon, download: &Download<'_>) -> Option<usize> 
     (level < download.level && missing > instead).then_some(level)
 }
 
-/// How fast a download was in its last one or two seconds.
-#[derive(Debug, Clone, Copy)]
+/// How fast a download was in its last one or two seconds. Times are since the request.
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Pace {
     /// Time and bytes received by then, the older one first.
     marks: [(Duration, u64); 2],
 }
 
 impl Pace {
-    /// Of a request that is sent now.
-    pub(crate) fn new(now: Duration) -> Pace {
-        Pace {
-            marks: [(now, 0); 2],
-        }
-    }
-
     /// So many bytes have come.
     pub(crate) fn on_bytes(&mut self, now: Duration, received_bytes: u64) {
         if now >= self.marks[1].0 + MARK {
@@ -118,6 +135,8 @@ mod tests {
             ladder_bps: &LADDER,
             level: 2,
             segment: Duration::from_secs(2),
+            pieces: 1,
+            held: 0,
             elapsed: Duration::from_millis(elapsed_ms),
             received_bytes,
             lately_bps: 1e6,
@@ -185,18 +204,41 @@ mod tests {
     }
 
     #[test]
+    fn late_is_the_next_chunk_in_chunks() {
+        // 4 chunks of 250 kB, of which one is held; of the next 50 kB have come.
+        let late = |lately_bps, buffer_ms| {
+            let download = Download {
+                lately_bps,
+                buffer: Duration::from_millis(buffer_ms),
+                pieces: 4,
+                held: 1,
+                ..download(1_000, 300_000)
+            };
+            should_abandon(Abandon::Late, &download)
+        };
+        // 200 kB at 1 Mbit/s: 1.6 s, 1.5 times 1.0667 s. Two chunks of the lowest level: 1 Mbit/s in 1.066 s, too much, but there
+        // is no lower one.
+        assert_eq!(late(1e6, 1_067), None);
+        assert_eq!(late(1e6, 1_066), Some(0));
+        // At 3 Mbit/s 0.533 s, 1.5 times 0.355 s: 2.7 Mbit/s for 0.35 of a second that has to be there twice afford 0.945.
+        assert_eq!((late(3e6, 356), late(3e6, 350)), (None, Some(0)));
+        // Nothing is in the buffer.
+        assert_eq!(late(3e6, 0), Some(0));
+    }
+
+    #[test]
     fn a_pace_is_of_two_seconds_at_most() {
         let ms = Duration::from_millis;
-        let mut pace = Pace::new(ms(10_000));
+        let mut pace = Pace::default();
         // 100 kB in 0.4 s.
-        pace.on_bytes(ms(10_400), 100_000);
-        assert_eq!(pace.bps(ms(10_400), 100_000), 2e6);
-        // Marks at 11 and 12 s: from 11 s on.
-        pace.on_bytes(ms(11_000), 125_000);
-        assert_eq!(pace.bps(ms(11_600), 200_000), 200_000.0 * 8.0 / 1.6);
-        pace.on_bytes(ms(12_000), 225_000);
-        assert_eq!(pace.bps(ms(12_200), 275_000), 150_000.0 * 8.0 / 1.2);
-        pace.on_bytes(ms(13_000), 300_000);
-        assert_eq!(pace.bps(ms(13_000), 300_000), 75_000.0 * 8.0 / 1.0);
+        pace.on_bytes(ms(400), 100_000);
+        assert_eq!(pace.bps(ms(400), 100_000), 2e6);
+        // Marks at 1 and 2 s: from 1 s on.
+        pace.on_bytes(ms(1_000), 125_000);
+        assert_eq!(pace.bps(ms(1_600), 200_000), 200_000.0 * 8.0 / 1.6);
+        pace.on_bytes(ms(2_000), 225_000);
+        assert_eq!(pace.bps(ms(2_200), 275_000), 150_000.0 * 8.0 / 1.2);
+        pace.on_bytes(ms(3_000), 300_000);
+        assert_eq!(pace.bps(ms(3_000), 300_000), 75_000.0 * 8.0 / 1.0);
     }
 }

@@ -45,6 +45,7 @@ pub const ENTRY: Entry = Entry {
          bit/s beside kbit/s there, which `units=mixed` does too: Q is then a thousand times as \
          large, so that a step leads to the highest level below the throughput, however far",
         "C is that of the connection while the segment was on its way, audio included",
+        "a segment that was given up for a lower level is no step: the next level is one above the one that was decided on at most",
     ],
     params: &[
         Param::whole(
@@ -180,8 +181,6 @@ impl Rule for L2a {
     }
 
     fn on_segment(&mut self, arrival: &Arrival) {
-        // What was fetched may be another level than the one that was decided on.
-        self.level = arrival.level;
         // An outage is no division by zero.
         self.news_bps = arrival
             .throughput_bps
