@@ -430,9 +430,8 @@ impl Monitor {
             if watch.health != Health::Recovering {
                 continue;
             }
-            let unanswered = watch.unanswered_probes > 0;
             let probe_due = watch.next_probe.is_some_and(|at| at <= now);
-            let relapsed = watch.link_down || (probe_due && unanswered);
+            let relapsed = watch.link_down || (probe_due && watch.is_unanswered);
             if relapsed && alone {
                 watch.suspect(now, path, &self.params);
                 self.actions.push_back((id, Action::ProbeNow));

@@ -79,8 +79,8 @@ pub(super) struct Watch {
     probe_interval: Duration,
     /// P when it was probed first.
     probe_p: Duration,
-    /// Probes of a recovering path that were sent and not answered.
-    pub(super) unanswered_probes: u32,
+    /// Whether the last probe of a recovering path was not answered.
+    pub(super) is_unanswered: bool,
     /// How long probes of a failed path were waited for while another one was healthy.
     pub(super) waited: Duration,
     /// Probes answered in this recovery.
@@ -118,7 +118,7 @@ impl Watch {
             next_probe: None,
             probe_interval: Duration::ZERO,
             probe_p: Duration::ZERO,
-            unanswered_probes: 0,
+            is_unanswered: false,
             waited: Duration::ZERO,
             acked_probes: 0,
             probed_at: now,
@@ -183,7 +183,7 @@ impl Watch {
 
     /// When a recovering path is taken back; not while a probe is unanswered.
     pub(super) fn return_at(&self, path: &PathState, params: &Params) -> Option<Instant> {
-        let answered = self.acked_probes >= RETURN_PROBES && self.unanswered_probes == 0;
+        let answered = self.acked_probes >= RETURN_PROBES && !self.is_unanswered;
         answered.then_some(self.hold_ends(path, params))
     }
 
@@ -201,7 +201,7 @@ impl Watch {
         let p = probe_timeout(path, params);
         self.enter(now, Health::Suspect);
         self.suspect_p = p;
-        self.unanswered_probes = 0;
+        self.is_unanswered = false;
         self.schedule_probes(now, p);
     }
 
@@ -212,7 +212,7 @@ impl Watch {
             Health::Suspect => {
                 sent >= self.since || now.saturating_duration_since(sent) <= self.suspect_p
             }
-            Health::Recovering => self.unanswered_probes == 0 || sent >= self.probed_at,
+            Health::Recovering => !self.is_unanswered || sent >= self.probed_at,
             Health::Healthy | Health::Failed => true,
         }
     }
@@ -265,7 +265,7 @@ impl Watch {
         self.clock = AckClock::default();
         self.failed_at = now;
         self.schedule_probes(now, p);
-        self.unanswered_probes = 0;
+        self.is_unanswered = false;
         self.waited = Duration::ZERO;
     }
 
@@ -279,7 +279,7 @@ impl Watch {
 
     /// A probe of a silent path goes out: intervals P, 2P, 4P and so on, up to the longest.
     ///
-    /// Those that leave while no path works do not count against this one: it may be everything that is down.
+    /// The wait for one while no path works does not count against this one: it may be everything that is down.
     pub(super) fn probe_silent(&mut self, now: Instant, alone: bool, params: &Params) {
         let max = self.max_probe_interval(alone, params);
         if !alone {
@@ -308,7 +308,7 @@ impl Watch {
         }
         self.link_down = false;
         self.acked_probes = 0;
-        self.unanswered_probes = 0;
+        self.is_unanswered = false;
         self.slowest_answer = Duration::ZERO;
         self.answered(now, path, sent, params);
     }
@@ -322,7 +322,7 @@ impl Watch {
         params: &Params,
     ) {
         self.acked_probes += 1;
-        self.unanswered_probes = 0;
+        self.is_unanswered = false;
         self.slowest_answer = self.slowest_answer.max(now.saturating_duration_since(sent));
         let pause = srtt(path).max(params.min_return);
         // The last answer comes when the hold time ends, so that no dead path is taken back.
@@ -352,7 +352,7 @@ impl Watch {
         let lately = self
             .failed_p
             .max(2 * self.slowest_answer + params.max_ack_delay);
-        self.unanswered_probes = 1;
+        self.is_unanswered = true;
         self.probed_at = now;
         self.next_probe = Some(now + probe_timeout(path, params).min(lately));
     }

@@ -1028,17 +1028,17 @@ impl Player {
         else {
             return Ok(Progress::Continue);
         };
-        let (pieces, held) = self.pieces(track, level);
+        let which = self.rule.abandons();
         let is_candidate = track.kind == MediaKind::Video
             && matches!(pending.fetch.what, What::Segment(_))
             && pending.paused_until.is_none()
-            && match self.rule.abandons() {
-                Abandon::Never => false,
-                // The rate since the request says nothing of a segment that is sent while it is made.
-                Abandon::Slow => pieces == 1,
-                Abandon::Late => true,
-            };
+            && which != Abandon::Never;
         if !is_candidate {
+            return Ok(Progress::Continue);
+        }
+        let (pieces, held) = self.pieces(track, level);
+        if which == Abandon::Slow && pieces > 1 {
+            // The rate since the request says nothing of a segment that is sent while it is made.
             return Ok(Progress::Continue);
         }
         let busy = pending.busy(now);
@@ -1054,7 +1054,7 @@ impl Player {
             lately_bps: pending.pace.bps(busy, received_bytes),
             buffer: self.buffer.level(),
         };
-        let instead = should_abandon(self.rule.abandons(), &download);
+        let instead = should_abandon(which, &download);
         let Some(instead) = instead else {
             return Ok(Progress::Continue);
         };
@@ -1102,7 +1102,7 @@ impl Player {
         else {
             return Ok(());
         };
-        let most = (end - start).as_nanos().div_ceil(chunk.as_nanos().max(1)) as u64;
+        let most = u64::from(self.pieces(track, level).0);
         let chunks = chunks.min(most);
         if chunks <= pending.chunks || chunks == most {
             // The last one comes with the end.

@@ -289,6 +289,15 @@ mod tests {
         assert!(level < 3, "{level}");
     }
 
+    #[test]
+    fn a_lower_level_in_place_of_one_that_was_given_up_is_no_step() {
+        let mut rule = rule("l2a");
+        assert_eq!(rule.decide(&situation(3.0, 9.5e6, 2)), Decision::Level(3));
+        // One up from level 0 would be level 1.
+        rule.on_segment(&arrival(0, 9.5e6));
+        assert_eq!(rule.decide(&situation(3.0, 9.5e6, 0)), Decision::Level(3));
+    }
+
     proptest! {
         #[test]
         fn a_projection_is_a_distribution(point in prop::collection::vec(-1e3f64..1e3, 1..12)) {
