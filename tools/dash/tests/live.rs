@@ -32,6 +32,10 @@ struct Case {
     until: Duration,
     /// The local clock is so much ahead of the server's.
     clock_error: Duration,
+    /// Or behind it.
+    clock_lag: Duration,
+    /// The first request for this segment fails when so many of its bytes have come.
+    fails: Option<(u64, u64)>,
 }
 
 impl Default for Case {
@@ -46,6 +50,8 @@ impl Default for Case {
             rule: "rate",
             until: s(60.0),
             clock_error: Duration::ZERO,
+            clock_lag: Duration::ZERO,
+            fails: None,
         }
     }
 }
@@ -104,12 +110,13 @@ impl Case {
     fn play_with(&self, mut on_fetch: impl FnMut(&Fetch)) -> Player {
         let began = Instant::now();
         let config = Config {
-            wall_clock: Some(START + self.joined_at + self.clock_error),
+            wall_clock: Some(START + self.joined_at + self.clock_error - self.clock_lag),
             ..self.config.clone()
         };
         let rule = mpq_dash::abr::by_name(self.rule).unwrap();
         let mut player = Player::new(self.parse(), rule, config, began).unwrap();
         let mut open: Vec<(Fetch, f64, Duration)> = Vec::new();
+        let mut fails = self.fails;
         let mut now = Duration::ZERO;
         while now < self.until {
             loop {
@@ -135,6 +142,16 @@ impl Case {
                     == Progress::Abandon
                 {
                     ended.push(fetch.id);
+                    continue;
+                }
+                let is_lost = |&mut (segment, bytes): &mut (u64, u64)| {
+                    fetch.url.path() == format!("/{segment}") && *received >= bytes as f64
+                };
+                if fails.take_if(is_lost).is_some() {
+                    ended.push(fetch.id);
+                    player
+                        .on_failed(began + now, fetch.id, "it was reset")
+                        .unwrap();
                     continue;
                 }
                 if let (Some(chunk), What::Segment(_)) = (self.chunk, fetch.what) {
@@ -270,6 +287,50 @@ fn chunks_do_not_make_the_throughput_that_of_the_encoder() {
     assert!(player.segments()[4..]
         .iter()
         .all(|segment| segment.level == 2));
+}
+
+#[test]
+fn a_chunk_that_is_there_before_its_time_counts_with_the_time_that_it_took() {
+    let case = Case {
+        chunk: Some(s(0.5)),
+        rates: vec![(0.0, 20e6)],
+        clock_lag: s(0.2),
+        ..Case::default()
+    };
+    let estimate = case.play().throughput_bps().unwrap();
+    assert!((8e6..=23e6).contains(&estimate), "{estimate}");
+}
+
+#[test]
+fn a_segment_in_chunks_that_fails_is_asked_for_again_and_counts_once() {
+    let startup = |fails| {
+        let case = Case {
+            chunk: Some(s(0.5)),
+            fails,
+            config: Config {
+                target_latency: Some(s(3.0)),
+                start_level: Some(2),
+                startup_segments: 6,
+                ..Config::default()
+            },
+            until: s(10.0),
+            ..Case::default()
+        };
+        let mut asked = 0;
+        let player = case.play_with(|fetch| asked += usize::from(fetch.url.path() == "/30"));
+        (player.buffer().startup().unwrap(), asked, player)
+    };
+    // From 58.3 s 3 s need seven chunks of 0.125 s at 8 Mbit/s, in two segments, and the initialization
+    // segment: three round trips of 20 ms.
+    let (without, asked, _) = startup(None);
+    assert!(without.abs_diff(s(0.935)) < s(0.03), "{without:?}");
+    assert_eq!(asked, 1);
+    // Two chunks and a half again, 0.315 s, after a pause of 0.5 s and another round trip.
+    let (with, asked, player) = startup(Some((30, 315_000)));
+    assert_eq!((asked, player.wasted_bytes()), (2, 315_000));
+    let later = with - without;
+    assert!(later.abs_diff(s(0.835)) < s(0.03), "{later:?}");
+    assert_eq!(player.buffer().stalls().len(), 0);
 }
 
 #[test]
