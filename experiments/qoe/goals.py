@@ -163,7 +163,7 @@ class Judge:
         return spread.pooled([row.times for _, row in sorted(self.sessions.of(scene, viewer, arm).items())], 99)
 
     def _better_p99(self, scene, viewer):
-        return min(("first", "second"), key=lambda arm: self._pooled(scene, viewer, arm)[0])
+        return min(("first", "second"), key=lambda arm: self.sessions.chunk_p99_s(scene, viewer, arm))
 
     def chunk_p99(self, arm):
         goal, found = self.goals["chunk_p99"], []

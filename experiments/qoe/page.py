@@ -3,7 +3,7 @@
 import numpy
 from report.markup import cell, table, text, verdict
 
-from . import draw, spread, story, timeline
+from . import draw, spread, story, timeline, ways
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #222; --soft: #555; --paper: #fff; --line: #ccc; --best: #cdebd9; --good: #eaf6ef;
@@ -108,23 +108,14 @@ class Page:
 
     def _everything(self):
         rows = []
-        for viewer_name, arm_name in self.sessions.cases():
-            if viewer_name not in [viewer.name for viewer in self.plan.viewers]:
-                continue
-            hours = self.plan.viewer(viewer_name).hours
-            scenes = [scene for scene in self.scenes if self.sessions.of(scene.name, viewer_name, arm_name)]
-            told = story.tell(self.sessions, scenes, viewer_name, arm_name, hours, self.confidence)
-            qoe = spread.interval(numpy.mean([self.sessions.values(scene.name, viewer_name, arm_name, "qoe_lin")
-                                              for scene in scenes], axis=0), self.confidence)
-            startup = float(numpy.nanmean([self.sessions.values(scene.name, viewer_name, arm_name, "startup_s")
-                                           for scene in scenes]))
-            viewer = self.plan.viewer(viewer_name)
-            live = story.tell_live(self.sessions, scenes, viewer, arm_name, self.confidence) if viewer.is_live else None
-            rows.append("".join(map(cell, (viewer_name, self.plan.arm(arm_name).words, qoe, told.waits,
-                                           live.misses if live else "", live.latency_s if live else "",
-                                           f"{100 * told.clean.value:.0f} %", f"{told.mbps.value:.2f}", f"{startup:.2f}",
-                                           f"{100 * told.copied:.2f} %"))))
-        head = ("viewer", "way", "QoE_lin", "stalls, s/h", "stalls and left out, s/h", "behind the present, s", "without a stall", "bitrate, Mbit/s", "startup, s", "copies")
+        for one in ways.over(self.sessions, self.scenes, self.plan):
+            rows.append("".join(map(cell, (
+                one.viewer.name, one.arm.words, one.qoe_lin, one.told.waits, one.live.misses if one.live else "",
+                one.live.latency_s if one.live else "", f"{100 * one.told.clean.value:.0f} %", f"{one.told.mbps.value:.2f}",
+                f"{one.startup_s:.2f}", "" if numpy.isnan(one.chunk_p99) else f"{one.chunk_p99:.2f}",
+                f"{100 * one.told.copied:.2f} %", f"{one.told.metered_mb:.0f}"))))
+        head = ("viewer", "way", "QoE_lin", "stalls, s/h", "stalls and left out, s/h", "behind the present, s", "without a stall",
+                "bitrate, Mbit/s", "startup, s", "p99 of chunks / the better path's", "copies", "metered, MB/h")
         return f'<div class="scroll">{table(head, rows)}</div>'
 
     def _scene(self, scene):
@@ -188,5 +179,5 @@ class Page:
         return (f"<p><code>{text(self.command)}</code>: {len(self.sessions.rows)} sessions, {len(self.sessions.failed)} of them failed and count as all waiting, seeds "
                 f"{seeds}.</p><ul>{failed}</ul>{also}<p>Levels: {text(', '.join(self.plan.content['video']))}; segments of "
                 f"{text(self.plan.content['segment'])}. ITU-T P.1203 is not computed: its public software is for research that is not "
-                "commercial. The same figures as tables: sessions.csv, summary.csv, chunks.csv and goals.csv beside this page.</p>")
+                "commercial. The same figures as tables: sessions.csv, summary.csv, ways.csv, chunks.csv and goals.csv beside this page.</p>")
 

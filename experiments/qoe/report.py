@@ -15,7 +15,7 @@ def write(arguments, scenes, plan):
     verdicts = goals.Judge(found, scenes, plan).all()
     shown = page.Page(found, scenes, plan, verdicts, "ci/qoe --full" if arguments.full else "ci/qoe")
     (arguments.out / "index.html").write_text(shown.html(), encoding="utf-8")
-    tables.write(arguments.out, found, scenes, verdicts, plan.goals["confidence"])
+    tables.write(arguments.out, found, scenes, plan, verdicts)
     if arguments.picture:
         arguments.picture.write_text(picture.svg(picture.figures(found, scenes, plan)), encoding="utf-8")
     print("\n".join(story.sentences(found, scenes, plan)), end="\n\n")

@@ -68,6 +68,11 @@ class Sessions:
         means = {arm: sign * float(numpy.mean(self.values(scene, viewer, arm, metric))) for arm in ("first", "second")}
         return max(means, key=means.get)
 
+    def chunk_p99_s(self, scene, viewer, arm):
+        """99th percentile of the times of the chunks of all seeds together; nan without chunks."""
+        times = [time for row in self.of(scene, viewer, arm).values() for time in row.times]
+        return float(numpy.percentile(times, 99)) if times else float("nan")
+
     def paired(self, scene, viewer, arm, other, metric):
         """Differences arm - other of the seeds that both have."""
         mine, theirs = self.of(scene, viewer, arm), self.of(scene, viewer, other)

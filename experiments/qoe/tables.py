@@ -4,11 +4,13 @@ import csv
 
 import numpy
 
-from . import bound, spread
+from . import bound, spread, ways
 from .sessions import METRICS
 
 # Of the distribution over the seeds.
 QUANTILES = (5, 50, 95, 99)
+# Of ways.csv, with their ends.
+INTERVALS = ("qoe_lin", "stall_s_per_hour", "without_stall_share", "bitrate_mbps", "missed_s_per_hour", "latency_s")
 
 
 def _write(file, head, rows):
@@ -18,8 +20,9 @@ def _write(file, head, rows):
         table.writerows(rows)
 
 
-def write(out, sessions, scenes, verdicts, confidence):
-    """sessions.csv, summary.csv, chunks.csv and goals.csv in the folder `out`."""
+def write(out, sessions, scenes, plan, verdicts):
+    """sessions.csv, summary.csv, ways.csv, chunks.csv and goals.csv in the folder `out`."""
+    confidence = plan.goals["confidence"]
     _write(out / "chunks.csv", ("scene", "viewer", "arm", "n", *(f"p{quantile}_s" for quantile in QUANTILES), "floor_p99_s"),
            list(_chunks(sessions, scenes)))
     _write(out / "sessions.csv", ("scene", "seed", "viewer", "arm", *METRICS),
@@ -27,9 +30,22 @@ def write(out, sessions, scenes, verdicts, confidence):
             for row in sorted(sessions.rows, key=lambda row: (row.scene, row.viewer, row.arm, row.seed))])
     _write(out / "summary.csv", ("scene", "viewer", "arm", "metric", "n", "mean", "low", "high",
                                  *(f"p{quantile}" for quantile in QUANTILES)), list(_summary(sessions, confidence)))
+    _write(out / "ways.csv", ("viewer", "arm", "seeds", *(f"{name}{end}" for name in INTERVALS for end in ("", "_low", "_high")),
+                              "startup_s", "chunk_p99_to_better", "copied_share", "metered_mb_per_hour"),
+           list(_ways(sessions, scenes, plan)))
     _write(out / "goals.csv", ("goal", "words", "arm", "value", "low", "high", "n", "met"),
            [(one.goal, one.words, one.arm, *(f"{x:.6g}" for x in (one.value.value, one.value.low, one.value.high)),
              one.value.n, {True: "yes", False: "no", None: ""}[one.met]) for one in verdicts])
+
+
+def _ways(sessions, scenes, plan):
+    for one in ways.over(sessions, scenes, plan):
+        live = (one.live.misses, one.live.latency_s) if one.live else (None, None)
+        whole = (one.qoe_lin, one.told.waits, one.told.clean, one.told.mbps, *live)
+        ends = [f"{x:.6g}" if interval else "" for interval in whole
+                for x in ((interval.value, interval.low, interval.high) if interval else (0, 0, 0))]
+        yield (one.viewer.name, one.arm.name, one.qoe_lin.n, *ends, f"{one.startup_s:.6g}", f"{one.chunk_p99:.6g}",
+               f"{one.told.copied:.6g}", f"{one.told.metered_mb:.6g}")
 
 
 def _summary(sessions, confidence):

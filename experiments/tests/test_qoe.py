@@ -11,7 +11,7 @@ import pytest
 
 import simulator
 import viewers
-from qoe import bound, goals, links, picture, scene, sessions, spread, study
+from qoe import bound, goals, links, picture, scene, sessions, spread, study, ways
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs/qoe.svg"
 MPQ = built.find("mpq")
@@ -202,6 +202,20 @@ def test_chunks_are_judged_on_the_clip_and_have_a_floor():
     assert floor.met is None and 0 < floor.value.value < clip.value.value
 
 
+def test_a_way_is_told_over_all_scenes_beside_the_better_path_of_each():
+    found = rows({"first": [9, 9], "second": [3, 3], "ecf": [1, 2]}, scenes=("train",), watching=("clip",))
+    found += rows({"first": [1, 1], "second": [9, 9], "ecf": [0, 0]}, scenes=("bus",), watching=("clip",))
+    told = {one.arm.name: one for one in ways.over(sessions.Sessions(found), [scene.load(name) for name in ("train", "bus")],
+                                                   study.load(False))}
+    assert list(told) == ["first", "second", "ecf"]
+    # A clip is a minute: 1 and 2 s in one scene and none in the other.
+    assert told["ecf"].told.waits.value == pytest.approx((1.5 + 0) / 2 * 60)
+    # Chunks take a second and the stall: 99 % of them 2.99 of 4 s, and 1 of 2 s.
+    assert told["ecf"].chunk_p99 == pytest.approx((2.99 / 4 + 1 / 2) / 2)
+    assert told["first"].chunk_p99 == pytest.approx((10 / 4 + 2 / 2) / 2)
+    assert told["ecf"].live is None
+
+
 @built.needs_mpq
 def test_one_viewer_in_one_scene_from_the_command_to_the_page(tmp_path, capsys, monkeypatch):
     whole = study.load(False)
@@ -215,11 +229,12 @@ def test_one_viewer_in_one_scene_from_the_command_to_the_page(tmp_path, capsys, 
     said = capsys.readouterr()
     assert "train-clip-101: 2 of 5" in said.err and "Who watches clips" in said.out and "Who watches live" in said.out
     ElementTree.fromstring((tmp_path / "picture.svg").read_text())
-    first = {name: (tmp_path / name).read_bytes() for name in ("index.html", "sessions.csv", "summary.csv", "goals.csv", "picture.svg")}
+    first = {name: (tmp_path / name).read_bytes() for name in ("index.html", "sessions.csv", "summary.csv", "ways.csv", "goals.csv", "picture.svg")}
     page_text = first["index.html"].decode()
     assert "src=" not in page_text and "http" not in page_text.replace("experiments/", "")
     assert page_text.count("<svg") == 2 + 2 * 3 and "TCP, first path" in page_text
     assert len(first["sessions.csv"].splitlines()) == 1 + 3 * 8 + 2 * 5
+    assert len(first["ways.csv"].splitlines()) == 1 + (3 * 8 + 2 * 5)
     live = [row for row in sessions.read(tmp_path / "sessions.csv") if row.viewer == "low-latency"]
     assert len(live) == 5 and all(2 < row.values["latency_s"] < 12 for row in live)
     # What is there is not run again, and the same sessions make the same bytes.
