@@ -40,14 +40,16 @@ class Both:
         return self.times[i] + (wanted - self.sums[i]) / self.rates[i] - request_s + self.rtt_s
 
     def missed_s(self, behind_s, piece_s, until_s):
-        """What a live viewer misses until then who is so far behind: when both fall silent, no more than the pieces that were made.
+        """What a live viewer misses of what is made until then who is so far behind: when both fall silent, no more than the
+        pieces that were made.
 
-        In one silence alone, as who missed something may be further behind in the next.
+        In one silence alone, as who missed something may be further behind in the next. The last piece made before
+        `until_s` is waited for, however long a silence that began before lasts.
         """
         most, since = 0.0, None
-        for t, rate in [*((t, rate) for t, rate in zip(self.times, self.rates, strict=True) if t < until_s), (until_s, 1.0)]:
+        for t, rate in zip(self.times, self.rates, strict=True):
             if rate <= 0:
-                since = t if since is None else since
+                since = t if since is None and t < until_s else since
             elif since is not None:
                 most, since = max(most, t - since - (behind_s - since % piece_s)), None
         return most
