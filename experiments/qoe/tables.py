@@ -34,16 +34,20 @@ def write(out, sessions, scenes, plan, verdicts):
                               "startup_s", "chunk_p99_to_better", "copied_share", "metered_mb_per_hour"),
            list(_ways(sessions, scenes, plan)))
     _write(out / "goals.csv", ("goal", "words", "arm", "value", "low", "high", "n", "met"),
-           [(one.goal, one.words, one.arm, *(f"{x:.6g}" for x in (one.value.value, one.value.low, one.value.high)),
-             one.value.n, {True: "yes", False: "no", None: ""}[one.met]) for one in verdicts])
+           [(one.goal, one.words, one.arm, *_ends(one.value), one.value.n,
+             {True: "yes", False: "no", None: ""}[one.met]) for one in verdicts])
+
+
+def _ends(interval):
+    """Value, low and high of an interval, as the tables write them."""
+    return tuple(f"{x:.6g}" for x in (interval.value, interval.low, interval.high))
 
 
 def _ways(sessions, scenes, plan):
     for one in ways.over(sessions, scenes, plan):
         live = (one.live.misses, one.live.latency_s) if one.live else (None, None)
         whole = (one.qoe_lin, one.told.waits, one.told.clean, one.told.mbps, *live)
-        ends = [f"{x:.6g}" if interval else "" for interval in whole
-                for x in ((interval.value, interval.low, interval.high) if interval else (0, 0, 0))]
+        ends = [end for interval in whole for end in (_ends(interval) if interval else ("", "", ""))]
         yield (one.viewer.name, one.arm.name, one.qoe_lin.n, *ends, f"{one.startup_s:.6g}", f"{one.chunk_p99:.6g}",
                f"{one.told.copied:.6g}", f"{one.told.metered_mb:.6g}")
 
@@ -55,7 +59,7 @@ def _summary(sessions, confidence):
             if numpy.isnan(values).all():
                 continue
             whole = spread.interval(values, confidence)
-            yield (scene, viewer, arm, metric, whole.n, *(f"{x:.6g}" for x in (whole.value, whole.low, whole.high)),
+            yield (scene, viewer, arm, metric, whole.n, *_ends(whole),
                    *(f"{x:.6g}" for x in numpy.percentile(values, QUANTILES)))
 
 
